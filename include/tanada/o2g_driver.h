@@ -16,7 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define O2G_DRIVER_ABI 1 /**< changes when a structure or the meaning of a call changes */
+#define O2G_DRIVER_ABI 2 /**< changes when a structure or the meaning of a call changes */
 #define O2G_DRIVER_PATH "/dev/o2g"
 
 #define O2G_CHUNK_SLOT_COUNT 1024 /**< slots are created in chunks of this many */
@@ -39,8 +39,13 @@ struct o2g_slot {
   __u64 received_size; /**< bytes at the entry's buffer; final with O2G_RECEIVED or O2G_FAILED */
   __u64 sequence;      /**< unexpected: the number of the message: 1, 2, ... */
   __u64 dump_offset;   /**< unexpected: bytes from the start of the dump area to the message */
-  __u64 reserved2;
+  __u64 connection;    /**< after O2G_MATCHED: the rank of its socket in O2G_IOC_REGISTER */
 };
+/* In a context with O2G_BIND_ENVELOPES, after O2G_MATCHED: `source` is the peer, `context` and
+ * `tag` are the upper and lower half of the tag, and these fields have another meaning. */
+#define o2g_slot_envelope_flags reserved
+#define o2g_slot_envelope_data sequence
+#define o2g_slot_envelope_id dump_offset
 
 /** The first page of the mapping. The driver stores `event_count` with release semantics after what
  * it counts: after the slot's flags, after `open_count`. An unexpected message increases
@@ -53,17 +58,35 @@ struct o2g_shared {
   __u64 sequence;        /**< number of the newest unexpected message; 0: there was none */
   __u32 unclaimed_count; /**< unexpected messages that O2G_IOC_FIND has not returned */
   __u32 pending_count;   /**< sockets that wait for a thread of the process: O2G_IOC_DUMP */
-  __u32 blocked_count;   /**< sockets whose message waits for memory of the dump area */
-  __u32 reserved[5];
+  __u32 blocked_count;   /**< sockets whose message waits for memory of the dump area, or, with
+                            O2G_BIND_ENVELOPES, for a receive or a read */
+  __u32 readable_count;  /**< sockets that O2G_IOC_READABLE returns */
+  __u64 completed_count; /**< numbers of slots that were written to the ring */
+  __u32 reserved[2];
 };
 
 /** mmap() offsets: 0 is struct o2g_shared, one page; chunk k of slots is at (k + 1) *
- * O2G_CHUNK_SIZE, O2G_CHUNK_SIZE bytes. Both PROT_READ, or with PROT_WRITE; MAP_SHARED. */
+ * O2G_CHUNK_SIZE, O2G_CHUNK_SIZE bytes; the ring is at O2G_RING_OFFSET, O2G_RING_SIZE bytes. All
+ * PROT_READ, or with PROT_WRITE; MAP_SHARED. */
 #define O2G_CHUNK_SIZE (O2G_CHUNK_SLOT_COUNT * 64)
+
+/** The ring of a context with O2G_BIND_ENVELOPES: the numbers of the slots whose entries were
+ * received or have failed, as __u32, in that order. `completed_count` % O2G_RING_COUNT is where the
+ * next one is written. A process that has more entries in the driver overwrites its own ring. */
+#define O2G_RING_COUNT 65536
+#define O2G_RING_SIZE (O2G_RING_COUNT * 4)
+#define O2G_RING_OFFSET ((O2G_CHUNK_COUNT_MAX + 1) * (__u64)O2G_CHUNK_SIZE)
+
+/** The messages are those of libo2g-fi.so: an envelope of 48 bytes, see kernel/o2g/envelope.h, and
+ * a body. The driver receives tagged messages that match an entry. It leaves all others in their
+ * socket, until an entry matches or the process reads them by O2G_IOC_READ. There is no dump area.
+ * O2G_IOC_PUT, O2G_IOC_FIND, O2G_IOC_NEXT, O2G_IOC_FREE and O2G_IOC_SET_DUMP_AREA fail with
+ * EOPNOTSUPP, and without the flag the calls below that are for envelopes do. */
+#define O2G_BIND_ENVELOPES 1
 
 struct o2g_binding {
   __u32 abi;          /**< in: O2G_DRIVER_ABI; out: the driver's */
-  __u32 flags;        /**< 0 */
+  __u32 flags;        /**< 0 or O2G_BIND_ENVELOPES */
   __u32 socket_count; /**< in: the largest number of sockets, at most O2G_SOCKET_COUNT_MAX */
   __u32 reserved;
 };
@@ -71,6 +94,9 @@ struct o2g_binding {
 struct o2g_register {
   __s32 socket; /**< a connected TCP socket of this process */
   __s32 rank;   /**< 0 or more */
+  __u32 peer;   /**< with O2G_BIND_ENVELOPES: the source of its messages; several sockets may have
+                   the same; otherwise 0 */
+  __u32 reserved;
 };
 
 struct o2g_dump_area {
@@ -94,6 +120,37 @@ struct o2g_put {
   __u64 address;  /**< of the buffer */
   __u64 size;     /**< bytes */
   __u64 sequence; /**< as in struct queue_entry */
+};
+
+struct o2g_put_message {
+  __u32 slot;  /**< as in struct o2g_put */
+  __u32 flags; /**< 0 or O2G_PUT_MATCH_ONLY */
+  __u64 tag;
+  __u64 ignore; /**< bits of the tag that are not compared */
+  __u32 source; /**< a peer, or O2G_ANY_PEER */
+  __u32 reserved;
+  __u64 address; /**< of the buffer */
+  __u64 size;    /**< bytes */
+};
+/** A message that matches the entry first is left to the process: it reads it by O2G_IOC_READ, and
+ * removes the entry by O2G_IOC_CANCEL. */
+#define O2G_PUT_MATCH_ONLY 1
+#define O2G_ANY_PEER (~(__u32)0)
+
+struct o2g_readable {
+  __u64 address; /**< in: of `count` numbers, __u32 */
+  __u32 count;   /**< in: 1 or more; out: how many were stored */
+  __u32 reserved;
+};
+
+struct o2g_read {
+  __s32 rank;
+  __u32 part_count; /**< 1 or 2 */
+  struct {
+    __u64 address;
+    __u64 size;
+  } parts[2];
+  __u64 read_size; /**< out: bytes; 0: the connection has ended */
 };
 
 struct o2g_find {
@@ -160,6 +217,26 @@ struct o2g_counters {
  * a thread of the process although there is no dumper thread; -1: none. poll() returns POLLIN if
  * O2G_IOC_WAIT would not sleep. */
 #define O2G_IOC_EVENTFD _IO(O2G_IOC_MAGIC, 14)
+/* Calls for envelopes. */
+/** EINVAL the slot is in use. A message that waits in its socket and matches is received first. */
+#define O2G_IOC_PUT_MESSAGE _IOW(O2G_IOC_MAGIC, 16, struct o2g_put_message)
+/** The ranks of sockets with bytes for the process, the one that waits longest first. They are not
+ * returned again before they were read, or more bytes arrive. */
+#define O2G_IOC_READABLE _IOWR(O2G_IOC_MAGIC, 17, struct o2g_readable)
+/** Read whole envelopes and bodies that the driver does not receive. Messages between them that
+ * match an entry are received by the driver. Does not wait. EAGAIN there are no bytes for the
+ * process; ENOENT no such rank; EINVAL the first part has less than 48 bytes where an envelope
+ * follows; EFAULT, and the connection ends. */
+#define O2G_IOC_READ _IOWR(O2G_IOC_MAGIC, 18, struct o2g_read)
+/** Takes the rank as its value. Release its socket, whose unread bytes stay there. An entry that is
+ * being received fails with EPIPE. When the call returns, the driver writes nothing for this
+ * connection any more. ENOENT no such rank. */
+#define O2G_IOC_DETACH _IO(O2G_IOC_MAGIC, 19)
+/** Takes a value of event_count: poll() returns POLLIN as soon as event_count differs from it, or
+ * if a socket is readable. Without the call the value is that of the last return of O2G_IOC_WAIT.
+ */
+#define O2G_IOC_ARM _IO(O2G_IOC_MAGIC, 20)
+
 /** Detach all sockets, unpin all memory and do as O2G_IOC_STOP, although a child of fork() may
  * still hold the file. When the call returns, the driver writes no memory of the process any more,
  * and no slot. Slots keep their last state. Later calls fail with ENXIO, but O2G_IOC_DUMP returns

@@ -26,6 +26,7 @@ struct o2g_context *o2g_context_create(void)
 	INIT_LIST_HEAD(&ctx->released_pins);
 	INIT_LIST_HEAD(&ctx->work_list);
 	INIT_LIST_HEAD(&ctx->pending_list);
+	INIT_LIST_HEAD(&ctx->readable_list);
 	INIT_LIST_HEAD(&ctx->ended_list);
 	INIT_LIST_HEAD(&ctx->unexpected);
 	INIT_LIST_HEAD(&ctx->free_unexpected);
@@ -108,11 +109,13 @@ static const struct mmu_notifier_ops o2g_notifier_ops = {
 	.release = o2g_mm_release,
 };
 
-static int o2g_context_allocate(struct o2g_context *ctx)
+static int o2g_context_allocate(struct o2g_context *ctx, bool has_envelopes)
 {
 	ctx->shared_page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	ctx->chunks = kvcalloc(O2G_CHUNK_COUNT_MAX, sizeof(*ctx->chunks), GFP_KERNEL_ACCOUNT);
-	if (!ctx->shared_page || !ctx->chunks)
+	if (has_envelopes)
+		ctx->ring_pages = o2g_ring_create();
+	if (!ctx->shared_page || !ctx->chunks || (has_envelopes && !ctx->ring_pages))
 		return -ENOMEM;
 	ctx->shared = page_address(ctx->shared_page);
 	ctx->shared->abi = O2G_DRIVER_ABI;
@@ -124,20 +127,26 @@ static void o2g_context_free(struct o2g_context *ctx)
 	if (ctx->shared_page)
 		__free_page(ctx->shared_page);
 	kvfree(ctx->chunks);
+	o2g_ring_destroy(ctx->ring_pages);
 	ctx->shared_page = NULL;
 	ctx->chunks = NULL;
+	ctx->ring_pages = NULL;
 }
 
-static int o2g_context_bind_locked(struct o2g_context *ctx, u32 socket_count_max)
+static int o2g_context_bind_locked(struct o2g_context *ctx, const struct o2g_binding *binding)
 {
+	bool has_envelopes = binding->flags & O2G_BIND_ENVELOPES;
 	int error;
 
 	if (ctx->mm)
 		return ctx->mm == current->mm ? -EBUSY : -EPERM;
-	error = o2g_context_allocate(ctx);
+	error = o2g_context_allocate(ctx, has_envelopes);
 	if (error)
 		goto failed;
-	ctx->socket_count_max = socket_count_max;
+	ctx->has_envelopes = has_envelopes;
+	ctx->head_size = has_envelopes ? sizeof(struct o2g_envelope) :
+					 sizeof(struct o2g_wire_header);
+	ctx->socket_count_max = binding->socket_count;
 	ctx->user = get_uid(current_user());
 	ctx->memcg = get_mem_cgroup_from_mm(current->mm);
 	ctx->notifier.ops = &o2g_notifier_ops;
@@ -154,12 +163,12 @@ failed:
 	return error;
 }
 
-int o2g_context_bind(struct o2g_context *ctx, u32 socket_count_max)
+int o2g_context_bind(struct o2g_context *ctx, const struct o2g_binding *binding)
 {
 	int error;
 
 	mutex_lock(&ctx->config_mutex);
-	error = o2g_context_bind_locked(ctx, socket_count_max);
+	error = o2g_context_bind_locked(ctx, binding);
 	mutex_unlock(&ctx->config_mutex);
 	return error;
 }
@@ -210,8 +219,10 @@ void o2g_publish(struct o2g_context *ctx)
 	WRITE_ONCE(shared->unclaimed_count, ctx->queues.arrived_count);
 	WRITE_ONCE(shared->pending_count, ctx->pending_count);
 	WRITE_ONCE(shared->blocked_count, ctx->blocked.arrived_count);
+	WRITE_ONCE(shared->readable_count, ctx->readable_count);
 	/* The process loads them before what it counts: see struct o2g_shared. */
 	smp_store_release(&shared->sequence, ctx->sequence);
+	smp_store_release(&shared->completed_count, ctx->completed_count); /* as above */
 	smp_store_release(&shared->event_count, ctx->event_count); /* as above */
 }
 
@@ -251,6 +262,13 @@ void o2g_queue_work(struct o2g_context *ctx)
 	lockdep_assert_held(&ctx->lock);
 	if (!ctx->is_dead)
 		queue_work(o2g_workqueue, &ctx->work);
+}
+
+void o2g_arm(struct o2g_context *ctx, u64 event_count)
+{
+	spin_lock_bh(&ctx->lock);
+	WRITE_ONCE(ctx->waited_count, event_count);
+	spin_unlock_bh(&ctx->lock);
 }
 
 int o2g_set_eventfd(struct o2g_context *ctx, int fd)

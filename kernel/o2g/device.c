@@ -59,10 +59,10 @@ static long o2g_ioctl_init(struct o2g_context *ctx, void __user *arg)
 		init.abi = O2G_DRIVER_ABI;
 		return copy_to_user(arg, &init, sizeof(init)) ? -EFAULT : -EPROTONOSUPPORT;
 	}
-	if (init.flags || init.reserved || !init.socket_count ||
+	if ((init.flags & ~O2G_BIND_ENVELOPES) || init.reserved || !init.socket_count ||
 	    init.socket_count > O2G_SOCKET_COUNT_MAX)
 		return -EINVAL;
-	return o2g_context_bind(ctx, init.socket_count);
+	return o2g_context_bind(ctx, &init);
 }
 
 static long o2g_ioctl_register(struct o2g_context *ctx, void __user *arg)
@@ -71,7 +71,7 @@ static long o2g_ioctl_register(struct o2g_context *ctx, void __user *arg)
 
 	if (copy_from_user(&request, arg, sizeof(request)))
 		return -EFAULT;
-	return o2g_register(ctx, request.socket, request.rank);
+	return o2g_register(ctx, &request);
 }
 
 static long o2g_ioctl_set_dump_area(struct o2g_context *ctx, void __user *arg)
@@ -109,6 +109,41 @@ static long o2g_ioctl_put(struct o2g_context *ctx, void __user *arg)
 	if (copy_from_user(&request, arg, sizeof(request)))
 		return -EFAULT;
 	return o2g_put(ctx, &request);
+}
+
+static long o2g_ioctl_put_message(struct o2g_context *ctx, void __user *arg)
+{
+	struct o2g_put_message request;
+
+	if (copy_from_user(&request, arg, sizeof(request)))
+		return -EFAULT;
+	return o2g_put_message(ctx, &request);
+}
+
+static long o2g_ioctl_readable(struct o2g_context *ctx, void __user *arg)
+{
+	struct o2g_readable request;
+	int error;
+
+	if (copy_from_user(&request, arg, sizeof(request)))
+		return -EFAULT;
+	error = o2g_readable(ctx, &request);
+	if (!error && copy_to_user(arg, &request, sizeof(request)))
+		error = -EFAULT;
+	return error;
+}
+
+static long o2g_ioctl_read(struct o2g_context *ctx, void __user *arg)
+{
+	struct o2g_read request;
+	int error;
+
+	if (copy_from_user(&request, arg, sizeof(request)))
+		return -EFAULT;
+	error = o2g_read(ctx, &request);
+	if (!error && copy_to_user(arg, &request, sizeof(request)))
+		error = -EFAULT;
+	return error;
 }
 
 static long o2g_ioctl_find(struct o2g_context *ctx, void __user *arg)
@@ -158,6 +193,49 @@ static long o2g_ioctl_counters(struct o2g_context *ctx, void __user *arg)
 	return copy_to_user(arg, &counters, sizeof(counters)) ? -EFAULT : 0;
 }
 
+/* The calls for headers only. */
+static long o2g_call_headers(struct o2g_context *ctx, unsigned int command, unsigned long value)
+{
+	void __user *arg = (void __user *)value;
+
+	if (ctx->has_envelopes)
+		return -EOPNOTSUPP;
+	switch (command) {
+	case O2G_IOC_SET_DUMP_AREA:
+		return o2g_ioctl_set_dump_area(ctx, arg);
+	case O2G_IOC_PUT:
+		return o2g_ioctl_put(ctx, arg);
+	case O2G_IOC_FIND:
+		return o2g_ioctl_find(ctx, arg);
+	case O2G_IOC_NEXT:
+		return o2g_ioctl_next(ctx, arg);
+	default: /* O2G_IOC_FREE */
+		return value > U32_MAX ? -EINVAL : o2g_free(ctx, value);
+	}
+}
+
+/* The calls for envelopes only. */
+static long o2g_call_envelopes(struct o2g_context *ctx, unsigned int command, unsigned long value)
+{
+	void __user *arg = (void __user *)value;
+
+	if (!ctx->has_envelopes)
+		return -EOPNOTSUPP;
+	switch (command) {
+	case O2G_IOC_PUT_MESSAGE:
+		return o2g_ioctl_put_message(ctx, arg);
+	case O2G_IOC_READABLE:
+		return o2g_ioctl_readable(ctx, arg);
+	case O2G_IOC_READ:
+		return o2g_ioctl_read(ctx, arg);
+	case O2G_IOC_DETACH:
+		return value > S32_MAX ? -ENOENT : o2g_detach(ctx, value);
+	default: /* O2G_IOC_ARM */
+		o2g_arm(ctx, value);
+		return 0;
+	}
+}
+
 static long o2g_ioctl(struct file *file, unsigned int command, unsigned long value)
 {
 	struct o2g_context *ctx = file->private_data;
@@ -175,10 +253,20 @@ static long o2g_ioctl(struct file *file, unsigned int command, unsigned long val
 	if (error)
 		return error;
 	switch (command) {
+	case O2G_IOC_SET_DUMP_AREA:
+	case O2G_IOC_PUT:
+	case O2G_IOC_FIND:
+	case O2G_IOC_NEXT:
+	case O2G_IOC_FREE:
+		return o2g_call_headers(ctx, command, value);
+	case O2G_IOC_PUT_MESSAGE:
+	case O2G_IOC_READABLE:
+	case O2G_IOC_READ:
+	case O2G_IOC_DETACH:
+	case O2G_IOC_ARM:
+		return o2g_call_envelopes(ctx, command, value);
 	case O2G_IOC_REGISTER:
 		return o2g_ioctl_register(ctx, arg);
-	case O2G_IOC_SET_DUMP_AREA:
-		return o2g_ioctl_set_dump_area(ctx, arg);
 	case O2G_IOC_DUMP:
 		return o2g_dump(ctx);
 	case O2G_IOC_STOP:
@@ -186,16 +274,8 @@ static long o2g_ioctl(struct file *file, unsigned int command, unsigned long val
 		return 0;
 	case O2G_IOC_GROW:
 		return o2g_ioctl_grow(ctx, arg);
-	case O2G_IOC_PUT:
-		return o2g_ioctl_put(ctx, arg);
 	case O2G_IOC_CANCEL:
 		return value > U32_MAX ? -EINVAL : o2g_cancel(ctx, value);
-	case O2G_IOC_FIND:
-		return o2g_ioctl_find(ctx, arg);
-	case O2G_IOC_NEXT:
-		return o2g_ioctl_next(ctx, arg);
-	case O2G_IOC_FREE:
-		return value > U32_MAX ? -EINVAL : o2g_free(ctx, value);
 	case O2G_IOC_WAIT:
 		return o2g_ioctl_wait(ctx, arg);
 	case O2G_IOC_RANK_STATUS:
@@ -237,6 +317,8 @@ static int o2g_mmap(struct file *file, struct vm_area_struct *vma)
 	o2g_vma_change_flags(vma, VM_DONTCOPY | VM_DONTEXPAND, VM_MAYEXEC);
 	if (vma->vm_pgoff == 0)
 		return o2g_map_pages(vma, &ctx->shared_page, 1);
+	if (vma->vm_pgoff == O2G_RING_OFFSET / PAGE_SIZE && ctx->has_envelopes)
+		return o2g_map_pages(vma, ctx->ring_pages, O2G_RING_PAGE_COUNT);
 	if (vma->vm_pgoff % O2G_CHUNK_PAGE_COUNT)
 		return -EINVAL;
 	chunk = o2g_chunk_find(ctx, vma->vm_pgoff / O2G_CHUNK_PAGE_COUNT - 1);

@@ -32,6 +32,7 @@
 #include <tanada/o2g_driver.h>
 
 #include "compat.h"
+#include "envelope.h"
 #include "match.h"
 #include "protocol.h"
 
@@ -65,6 +66,7 @@ struct o2g_expected {
 	u64 address;
 	u64 size;
 	struct o2g_pin *pin; /* NULL: the buffer is not pinned */
+	bool is_match_only; /* O2G_PUT_MATCH_ONLY */
 };
 
 struct o2g_unexpected {
@@ -74,6 +76,9 @@ struct o2g_unexpected {
 	u64 offset; /* in the dump area */
 	u64 size;
 };
+
+#define O2G_RING_PAGE_COUNT (O2G_RING_SIZE / PAGE_SIZE)
+static_assert(O2G_RING_SIZE % PAGE_SIZE == 0);
 
 #define O2G_CHUNK_PAGE_COUNT (O2G_CHUNK_SIZE / PAGE_SIZE)
 static_assert(O2G_CHUNK_SIZE % PAGE_SIZE == 0);
@@ -101,7 +106,12 @@ struct o2g_dump_memory {
 enum o2g_phase {
 	O2G_PHASE_HEAD, /* the next bytes are a header */
 	O2G_PHASE_BODY, /* the next bytes are payload */
-	O2G_PHASE_BLOCKED, /* an unexpected message does not fit into the dump area */
+	/*
+	 * An unexpected message does not fit into the dump area. With O2G_BIND_ENVELOPES: no entry
+	 * matches the message, and the process has not read it.
+	 */
+	O2G_PHASE_BLOCKED,
+	O2G_PHASE_READ, /* O2G_BIND_ENVELOPES: the process reads the frame */
 	O2G_PHASE_ENDED,
 };
 
@@ -110,6 +120,7 @@ enum o2g_list {
 	O2G_LIST_NONE,
 	O2G_LIST_WORK, /* the driver's worker continues to read the socket */
 	O2G_LIST_PENDING, /* a thread must continue: the memory is not pinned */
+	O2G_LIST_READABLE, /* O2G_BIND_ENVELOPES: there are bytes for the process, or the end */
 	O2G_LIST_ENDED, /* the worker releases the socket */
 };
 
@@ -119,11 +130,16 @@ enum o2g_list {
  */
 struct o2g_connection {
 	struct o2g_context *context;
+	refcount_t references; /* one while it is in context.ranks */
 	s32 rank;
+	u32 source; /* of its messages: the rank, or the peer of an envelope */
 	enum o2g_phase phase;
 
-	struct o2g_wire_header wire;
-	size_t head_size; /* bytes of `wire` that were received */
+	union {
+		struct o2g_wire_header wire;
+		struct o2g_envelope envelope; /* O2G_BIND_ENVELOPES */
+	};
+	size_t head_size; /* bytes of it that were received */
 	u32 message_context; /* of the header, decoded */
 	s32 message_tag;
 	u64 message_size;
@@ -133,9 +149,12 @@ struct o2g_connection {
 	u64 received_size;
 	u64 remaining_size; /* bytes still to be received into the entry */
 	u64 discard_size; /* bytes after these that do not fit there */
+	u64 read_size; /* O2G_PHASE_READ: bytes that follow the envelope */
+	bool is_head_read; /* O2G_PHASE_READ: the process has the envelope */
 
 	/* Protected by context.lock. */
 	int code; /* O2G_PHASE_ENDED: -EPIPE, -EPROTO */
+	bool is_open; /* counted in context.open_count */
 	enum o2g_list list;
 	struct list_head link;
 	struct o2g_arrived_entry blocked; /* in context.blocked */
@@ -161,6 +180,9 @@ struct o2g_context {
 	struct mem_cgroup *memcg;
 	struct page *shared_page;
 	struct o2g_shared *shared; /* written only */
+	bool has_envelopes; /* O2G_BIND_ENVELOPES */
+	size_t head_size; /* bytes of a header or envelope */
+	struct page **ring_pages; /* O2G_BIND_ENVELOPES; written only */
 	u32 socket_count_max;
 	u32 socket_count;
 	struct xarray ranks; /* connections, which are kept until the context is destroyed */
@@ -169,7 +191,7 @@ struct o2g_context {
 	wait_queue_head_t wait; /* for events, and for pending sockets without dumper threads */
 	wait_queue_head_t dump_wait; /* dumper threads */
 	struct eventfd_ctx __rcu *eventfd;
-	u64 waited_count; /* value of event_count at the last return of O2G_IOC_WAIT */
+	u64 waited_count; /* value of event_count that the process has seen: see O2G_IOC_ARM */
 	struct work_struct work;
 	struct delayed_work unpin_work;
 	bool needs_check; /* a connection is newly disconnected */
@@ -183,6 +205,8 @@ struct o2g_context {
 	u32 thread_count;
 	u32 open_count;
 	u32 pending_count;
+	u32 readable_count;
+	u64 completed_count;
 	u64 event_count;
 	u64 sequence;
 	u64 blocked_number;
@@ -194,6 +218,7 @@ struct o2g_context {
 	struct list_head released_pins;
 	struct list_head work_list;
 	struct list_head pending_list;
+	struct list_head readable_list;
 	struct list_head ended_list;
 	struct list_head unexpected;
 	struct list_head free_unexpected;
@@ -209,6 +234,22 @@ enum o2g_turn_kind {
 	O2G_TURN_THREAD, /* a thread of the process, which can write all its memory */
 };
 
+enum o2g_stop {
+	O2G_STOP_NONE,
+	O2G_STOP_BUDGET, /* continue in another turn */
+	O2G_STOP_THREAD, /* continue in a thread of the process */
+	O2G_STOP_PHASE, /* the connection is blocked or has ended */
+};
+
+struct o2g_turn {
+	struct o2g_connection *conn;
+	enum o2g_turn_kind kind;
+	enum o2g_stop stop;
+	s64 budget;
+	u64 copied_size;
+	struct iov_iter *dest; /* O2G_IOC_READ: memory for bytes of the process; otherwise NULL */
+};
+
 /* Module parameters. */
 extern unsigned int o2g_handler_bytes;
 extern unsigned int o2g_pin_limit;
@@ -216,7 +257,8 @@ extern struct workqueue_struct *o2g_workqueue;
 
 /* context.c */
 struct o2g_context *o2g_context_create(void);
-int o2g_context_bind(struct o2g_context *ctx, u32 socket_count_max);
+int o2g_context_bind(struct o2g_context *ctx, const struct o2g_binding *binding);
+void o2g_arm(struct o2g_context *ctx, u64 event_count);
 void o2g_context_detach(struct o2g_context *ctx);
 void o2g_context_destroy(struct o2g_context *ctx);
 void o2g_publish(struct o2g_context *ctx);
@@ -231,10 +273,23 @@ void o2g_chunk_destroy(struct o2g_chunk *chunk);
 struct o2g_chunk *o2g_chunk_find(struct o2g_context *ctx, u64 number);
 struct o2g_expected *o2g_expected_find(struct o2g_context *ctx, u32 slot);
 struct o2g_unexpected *o2g_unexpected_find(struct o2g_context *ctx, u32 slot);
+void o2g_ring_add(struct o2g_context *ctx, u32 slot);
+struct page **o2g_ring_create(void);
+void o2g_ring_destroy(struct page **pages);
 void o2g_set_flags(struct o2g_entry *entry, u32 add, u32 remove);
 
 /* queue.c */
+/* A receive, from one of the calls for it. */
+struct o2g_receive_request {
+	u32 slot;
+	struct o2g_match_pattern pattern;
+	u64 sequence; /* messages that arrived later refuse it */
+	u64 address;
+	u64 size;
+	bool is_match_only;
+};
 int o2g_put(struct o2g_context *ctx, const struct o2g_put *request);
+int o2g_put_receive(struct o2g_context *ctx, const struct o2g_receive_request *request);
 int o2g_cancel(struct o2g_context *ctx, u32 slot);
 int o2g_find(struct o2g_context *ctx, struct o2g_find *request);
 int o2g_next(struct o2g_context *ctx, struct o2g_next *request);
@@ -247,19 +302,40 @@ void o2g_fail_ended_sources(struct o2g_context *ctx);
 void o2g_count(struct o2g_context *ctx, struct o2g_counters *counters);
 
 /* sockets.c */
-int o2g_register(struct o2g_context *ctx, int fd, int rank);
+int o2g_register(struct o2g_context *ctx, const struct o2g_register *request);
+int o2g_detach(struct o2g_context *ctx, s32 rank);
 void o2g_unhook(struct o2g_connection *conn);
+struct sock *o2g_hold_sock(struct o2g_connection *conn);
+void o2g_connection_put(struct o2g_connection *conn);
+struct o2g_connection *o2g_connection_get(struct o2g_context *ctx, s32 rank);
 struct o2g_connection *o2g_connection_find(struct o2g_context *ctx, s32 rank);
 int o2g_rank_status(struct o2g_context *ctx, s32 rank);
 
 /* receive.c */
+void o2g_run(struct o2g_turn *turn, struct sock *sk);
+void o2g_set_phase(struct o2g_connection *conn, enum o2g_phase phase);
+enum o2g_phase o2g_phase_of(struct o2g_connection *conn);
+struct o2g_match_key o2g_key(const struct o2g_connection *conn);
+void o2g_block(struct o2g_connection *conn);
+void o2g_end(struct o2g_connection *conn, int code, int entry_error);
 void o2g_receive(struct o2g_connection *conn, struct sock *sk, enum o2g_turn_kind kind);
 void o2g_receive_expected(struct o2g_connection *conn, struct o2g_expected *e);
 bool o2g_receive_unexpected(struct o2g_connection *conn);
 void o2g_unblock_fitting(struct o2g_context *ctx);
 
+/* envelope.c */
+void o2g_begin_envelope(struct o2g_connection *conn);
+void o2g_describe_envelope(const struct o2g_connection *conn, struct o2g_slot *slot);
+void o2g_list_readable(struct o2g_connection *conn);
+void o2g_read_head(struct o2g_turn *turn);
+size_t o2g_read_body(struct o2g_turn *turn, struct sk_buff *skb, unsigned int offset, size_t size);
+int o2g_put_message(struct o2g_context *ctx, const struct o2g_put_message *request);
+int o2g_readable(struct o2g_context *ctx, struct o2g_readable *request);
+int o2g_read(struct o2g_context *ctx, struct o2g_read *request);
+
 /* threads.c */
 void o2g_list_move(struct o2g_connection *conn, enum o2g_list list);
+void o2g_close_connection(struct o2g_connection *conn);
 void o2g_work(struct work_struct *work);
 void o2g_run_connection(struct o2g_connection *conn);
 void o2g_run_pending(struct o2g_context *ctx);

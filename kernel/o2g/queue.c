@@ -36,6 +36,8 @@ static void o2g_entry_retire(struct o2g_context *ctx, struct o2g_entry *entry, u
 	entry->state = O2G_ENTRY_FREE;
 	o2g_pin_release(ctx, o2g_expected_of(entry)->pin);
 	o2g_expected_of(entry)->pin = NULL;
+	if (ctx->has_envelopes)
+		o2g_ring_add(ctx, entry->number);
 }
 
 void o2g_entry_complete(struct o2g_context *ctx, struct o2g_entry *entry, u64 received_size,
@@ -57,7 +59,7 @@ static int o2g_source_status(struct o2g_context *ctx, u32 source)
 {
 	struct o2g_connection *conn;
 
-	if (source == O2G_MATCH_ANY_PEER)
+	if (source == O2G_MATCH_ANY_PEER || ctx->has_envelopes)
 		return 0;
 	conn = o2g_connection_find(ctx, source);
 	return conn && conn->phase == O2G_PHASE_ENDED ? conn->code : 0;
@@ -79,34 +81,34 @@ static int o2g_put_check(struct o2g_context *ctx, const struct o2g_match_pattern
 
 /* Reserves the slot, so that the buffer can be pinned without the lock. */
 static int o2g_put_begin(struct o2g_context *ctx, struct o2g_expected *e,
-			 const struct o2g_put *request)
+			 const struct o2g_receive_request *request)
 {
-	struct o2g_match_pattern pattern =
-		o2g_pattern(request->source, request->tag, request->context);
 	int error = -EINVAL;
 
 	spin_lock_bh(&ctx->lock);
 	if (e->entry.state != O2G_ENTRY_FREE)
 		goto out;
-	error = o2g_put_check(ctx, &pattern, request->sequence);
+	error = o2g_put_check(ctx, &request->pattern, request->sequence);
 	if (error)
 		goto out;
 	e->entry.state = O2G_ENTRY_PREPARING;
-	e->posted.pattern = pattern;
+	e->posted.pattern = request->pattern;
 	e->address = request->address;
 	e->size = request->size;
+	e->is_match_only = request->is_match_only;
 out:
 	o2g_unlock(ctx);
 	return error;
 }
 
-static void o2g_put_reset_slot(struct o2g_expected *e, const struct o2g_put *request)
+static void o2g_put_reset_slot(struct o2g_expected *e)
 {
+	const struct o2g_match_pattern *pattern = &e->posted.pattern;
 	struct o2g_slot *slot = e->entry.slot;
 
-	WRITE_ONCE(slot->source, request->source);
-	WRITE_ONCE(slot->tag, request->tag);
-	WRITE_ONCE(slot->context, request->context);
+	WRITE_ONCE(slot->source, (s32)pattern->source);
+	WRITE_ONCE(slot->tag, pattern->ignore ? O2G_ANY_TAG : (s32)pattern->tag);
+	WRITE_ONCE(slot->context, pattern->tag >> 32);
 	WRITE_ONCE(slot->error, 0);
 	WRITE_ONCE(slot->message_size, 0);
 	WRITE_ONCE(slot->received_size, 0);
@@ -114,27 +116,42 @@ static void o2g_put_reset_slot(struct o2g_expected *e, const struct o2g_put *req
 	o2g_set_flags(&e->entry, 0, ~0u);
 }
 
-/* Messages of blocked connections are older than those still to be received: they match first. */
-static int o2g_put_end(struct o2g_context *ctx, struct o2g_expected *e,
-		       const struct o2g_put *request, struct o2g_pin *pin,
-		       struct o2g_connection **unblocked)
+/* The oldest message of a blocked connection that matches the entry is received into it. */
+static struct o2g_connection *o2g_put_unblock(struct o2g_context *ctx, struct o2g_expected *e)
 {
-	struct o2g_arrived_entry *blocked;
+	struct o2g_arrived_entry *blocked =
+		o2g_match_find_arrived(&ctx->blocked, &e->posted.pattern);
+	struct o2g_connection *conn;
+
+	if (!blocked)
+		return NULL;
+	conn = container_of(blocked, struct o2g_connection, blocked);
+	if (e->is_match_only) {
+		o2g_match_remove_arrived(&ctx->blocked, blocked);
+		o2g_set_phase(conn, O2G_PHASE_READ);
+		return NULL;
+	}
+	refcount_inc(&conn->references);
+	o2g_receive_expected(conn, e);
+	return conn;
+}
+
+/* Messages of blocked connections are older than those still to be received: they match first. */
+static int o2g_put_end(struct o2g_context *ctx, struct o2g_expected *e, u64 sequence,
+		       struct o2g_pin *pin, struct o2g_connection **unblocked)
+{
 	int error;
 
 	spin_lock_bh(&ctx->lock);
-	error = o2g_put_check(ctx, &e->posted.pattern, request->sequence);
+	error = o2g_put_check(ctx, &e->posted.pattern, sequence);
 	if (error) {
 		e->entry.state = O2G_ENTRY_FREE;
 		goto out;
 	}
 	e->pin = pin;
-	o2g_put_reset_slot(e, request);
-	blocked = o2g_match_find_arrived(&ctx->blocked, &e->posted.pattern);
-	if (blocked) {
-		*unblocked = container_of(blocked, struct o2g_connection, blocked);
-		o2g_receive_expected(*unblocked, e);
-	} else {
+	o2g_put_reset_slot(e);
+	*unblocked = o2g_put_unblock(ctx, e);
+	if (!*unblocked) {
 		e->entry.state = O2G_ENTRY_QUEUED;
 		o2g_set_flags(&e->entry, O2G_QUEUED, 0);
 		o2g_match_add_posted(&ctx->queues, &e->posted);
@@ -144,30 +161,47 @@ out:
 	return error;
 }
 
-int o2g_put(struct o2g_context *ctx, const struct o2g_put *request)
+int o2g_put_receive(struct o2g_context *ctx, const struct o2g_receive_request *request)
 {
 	struct o2g_expected *e = o2g_expected_find(ctx, request->slot);
 	struct o2g_connection *unblocked = NULL;
-	struct o2g_pin *pin;
+	struct o2g_pin *pin = NULL;
 	int error;
 
-	if (!e || !o2g_pattern_is_valid(request->source, request->tag) ||
-	    !access_ok((void __user *)request->address, request->size))
+	if (!e || !access_ok((void __user *)request->address, request->size))
 		return -EINVAL;
 	o2g_unpin_released(ctx);
 	error = o2g_put_begin(ctx, e, request);
 	if (error)
 		return error;
-	pin = o2g_pin_buffer(ctx, request->address, request->size);
-	error = o2g_put_end(ctx, e, request, pin, &unblocked);
+	if (!request->is_match_only)
+		pin = o2g_pin_buffer(ctx, request->address, request->size);
+	error = o2g_put_end(ctx, e, request->sequence, pin, &unblocked);
 	if (error) {
 		o2g_pin_destroy(ctx, pin);
 		return error;
 	}
-	if (unblocked)
+	if (unblocked) {
 		o2g_run_connection(unblocked);
+		o2g_connection_put(unblocked);
+	}
 	o2g_run_pending(ctx);
 	return 0;
+}
+
+int o2g_put(struct o2g_context *ctx, const struct o2g_put *put)
+{
+	struct o2g_receive_request request = {
+		.slot = put->slot,
+		.pattern = o2g_pattern(put->source, put->tag, put->context),
+		.sequence = put->sequence,
+		.address = put->address,
+		.size = put->size,
+	};
+
+	if (!o2g_pattern_is_valid(put->source, put->tag))
+		return -EINVAL;
+	return o2g_put_receive(ctx, &request);
 }
 
 int o2g_cancel(struct o2g_context *ctx, u32 slot)

@@ -15,28 +15,13 @@
 #define O2G_HEADER_COST 512
 #define O2G_PROCESS_BUDGET_MIN (64 * 1024)
 
-enum o2g_stop {
-	O2G_STOP_NONE,
-	O2G_STOP_BUDGET, /* continue in another turn */
-	O2G_STOP_THREAD, /* continue in a thread of the process */
-	O2G_STOP_PHASE, /* the connection is blocked or has ended */
-};
-
-struct o2g_turn {
-	struct o2g_connection *conn;
-	enum o2g_turn_kind kind;
-	enum o2g_stop stop;
-	s64 budget;
-	u64 copied_size;
-};
-
-static void o2g_set_phase(struct o2g_connection *conn, enum o2g_phase phase)
+void o2g_set_phase(struct o2g_connection *conn, enum o2g_phase phase)
 {
 	/* Pairs with o2g_phase_of(): who sees the phase sees the fields that were set before. */
 	smp_store_release(&conn->phase, phase);
 }
 
-static enum o2g_phase o2g_phase_of(struct o2g_connection *conn)
+enum o2g_phase o2g_phase_of(struct o2g_connection *conn)
 {
 	return smp_load_acquire(&conn->phase); /* pairs with o2g_set_phase() */
 }
@@ -76,9 +61,12 @@ static void o2g_begin_body(struct o2g_connection *conn, struct o2g_entry *entry,
 	conn->received_size = 0;
 	conn->remaining_size = room;
 	conn->discard_size = conn->message_size - room;
-	WRITE_ONCE(slot->source, conn->rank);
+	WRITE_ONCE(slot->source, conn->source);
 	WRITE_ONCE(slot->tag, conn->message_tag);
 	WRITE_ONCE(slot->message_size, conn->message_size);
+	WRITE_ONCE(slot->connection, conn->rank);
+	if (ctx->has_envelopes)
+		o2g_describe_envelope(conn, slot);
 	entry->state = O2G_ENTRY_RECEIVING;
 	o2g_set_flags(entry, O2G_MATCHED, O2G_QUEUED);
 	if (conn->phase == O2G_PHASE_BLOCKED) {
@@ -129,11 +117,11 @@ static struct o2g_unexpected *o2g_unexpected_take(struct o2g_context *ctx, u64 s
 	return u;
 }
 
-static struct o2g_match_key o2g_key(const struct o2g_connection *conn)
+struct o2g_match_key o2g_key(const struct o2g_connection *conn)
 {
 	return (struct o2g_match_key){
 		.tag = (u64)conn->message_context << 32 | (u32)conn->message_tag,
-		.source = conn->rank,
+		.source = conn->source,
 	};
 }
 
@@ -162,7 +150,8 @@ bool o2g_receive_unexpected(struct o2g_connection *conn)
 	return true;
 }
 
-static void o2g_block(struct o2g_connection *conn)
+/* context.lock is held. */
+void o2g_block(struct o2g_connection *conn)
 {
 	struct o2g_context *ctx = conn->context;
 
@@ -203,11 +192,15 @@ void o2g_unblock_fitting(struct o2g_context *ctx)
 }
 
 /* Ends the connection. The worker then releases the socket. */
-static void o2g_end(struct o2g_connection *conn, int code, int entry_error)
+void o2g_end(struct o2g_connection *conn, int code, int entry_error)
 {
 	struct o2g_context *ctx = conn->context;
 
 	spin_lock_bh(&ctx->lock);
+	if (conn->phase == O2G_PHASE_ENDED)
+		goto out;
+	if (conn->blocked.is_queued)
+		o2g_match_remove_arrived(&ctx->blocked, &conn->blocked);
 	conn->code = code;
 	if (conn->entry)
 		o2g_entry_fail(ctx, conn->entry, conn->received_size, entry_error);
@@ -215,6 +208,7 @@ static void o2g_end(struct o2g_connection *conn, int code, int entry_error)
 	o2g_set_phase(conn, O2G_PHASE_ENDED);
 	o2g_list_move(conn, O2G_LIST_ENDED);
 	o2g_publish(ctx);
+out:
 	spin_unlock_bh(&ctx->lock);
 }
 
@@ -247,6 +241,10 @@ static void o2g_begin_message(struct o2g_connection *conn)
 	struct o2g_posted_entry *posted;
 	struct o2g_match_key key;
 
+	if (ctx->has_envelopes) {
+		o2g_begin_envelope(conn);
+		return;
+	}
 	if (!o2g_decode_header(conn)) {
 		o2g_reject_header(conn);
 		return;
@@ -267,17 +265,20 @@ static size_t o2g_receive_head(struct o2g_turn *turn, struct sk_buff *skb, unsig
 			       size_t size)
 {
 	struct o2g_connection *conn = turn->conn;
+	size_t head_size = conn->context->head_size;
 
-	size = min(size, sizeof(conn->wire) - conn->head_size);
+	size = min(size, head_size - conn->head_size);
 	if (skb_copy_bits(skb, offset, (char *)&conn->wire + conn->head_size, size)) {
 		o2g_end(conn, -EPIPE, -EPIPE);
 		return 0;
 	}
 	conn->head_size += size;
 	turn->budget -= size;
-	if (conn->head_size == sizeof(conn->wire)) {
+	if (conn->head_size == head_size) {
 		turn->budget -= O2G_HEADER_COST;
 		o2g_begin_message(conn);
+		if (turn->dest)
+			o2g_read_head(turn);
 	}
 	return size;
 }
@@ -333,7 +334,9 @@ static size_t o2g_receive_some(struct o2g_turn *turn, struct sk_buff *skb, unsig
 {
 	enum o2g_phase phase = o2g_phase_of(turn->conn);
 
-	if (phase == O2G_PHASE_BLOCKED || phase == O2G_PHASE_ENDED) {
+	if (phase == O2G_PHASE_READ && turn->dest)
+		return o2g_read_body(turn, skb, offset, size);
+	if (phase == O2G_PHASE_BLOCKED || phase == O2G_PHASE_READ || phase == O2G_PHASE_ENDED) {
 		turn->stop = O2G_STOP_PHASE;
 		return 0;
 	}
@@ -377,6 +380,9 @@ static void o2g_check_end(struct o2g_connection *conn, struct sock *sk)
 
 	if (phase == O2G_PHASE_BLOCKED || phase == O2G_PHASE_ENDED)
 		return;
+	/* The process must be able to read an envelope that was taken from the socket. */
+	if (phase == O2G_PHASE_READ && !(conn->is_head_read && conn->read_size))
+		return;
 	if (tcp_sk(sk)->urg_data) {
 		pr_warn_ratelimited("protocol error: rank %d sent urgent data; ending its connection\n",
 				    conn->rank);
@@ -416,8 +422,7 @@ static s64 o2g_budget(enum o2g_turn_kind kind)
 /* One turn. The socket lock is held. */
 void o2g_receive(struct o2g_connection *conn, struct sock *sk, enum o2g_turn_kind kind)
 {
-	struct o2g_turn turn = { .conn = conn, .kind = kind, .budget = o2g_budget(kind) };
-	read_descriptor_t desc = { .arg.data = &turn, .count = 1 };
+	struct o2g_turn turn = { .conn = conn, .kind = kind };
 	enum o2g_phase phase = o2g_phase_of(conn);
 
 	sock_owned_by_me(sk);
@@ -426,8 +431,20 @@ void o2g_receive(struct o2g_connection *conn, struct sock *sk, enum o2g_turn_kin
 	/* The thread that takes it from its list waits for the socket lock, and reads all bytes. */
 	if (kind == O2G_TURN_HANDLER && READ_ONCE(conn->list) != O2G_LIST_NONE)
 		return;
+	if (phase == O2G_PHASE_READ)
+		o2g_list_readable(conn);
+	else
+		o2g_run(&turn, sk);
+}
+
+/* The socket lock is held. */
+void o2g_run(struct o2g_turn *turn, struct sock *sk)
+{
+	read_descriptor_t desc = { .arg.data = turn, .count = 1 };
+
+	turn->budget = o2g_budget(turn->kind);
 	tcp_read_sock(sk, &desc, o2g_actor);
-	if (turn.stop == O2G_STOP_NONE)
-		o2g_check_end(conn, sk);
-	o2g_finish_turn(&turn);
+	if (turn->stop == O2G_STOP_NONE)
+		o2g_check_end(turn->conn, sk);
+	o2g_finish_turn(turn);
 }

@@ -122,6 +122,46 @@ struct o2g_unexpected *o2g_unexpected_find(struct o2g_context *ctx, u32 slot)
 	return &chunk->unexpected[slot % O2G_CHUNK_SLOT_COUNT];
 }
 
+void o2g_ring_destroy(struct page **pages)
+{
+	size_t i;
+
+	if (!pages)
+		return;
+	for (i = 0; i < O2G_RING_PAGE_COUNT; i++)
+		if (pages[i])
+			__free_page(pages[i]);
+	kfree(pages);
+}
+
+struct page **o2g_ring_create(void)
+{
+	struct page **pages = kcalloc(O2G_RING_PAGE_COUNT, sizeof(*pages), GFP_KERNEL_ACCOUNT);
+	size_t i;
+
+	if (!pages)
+		return NULL;
+	for (i = 0; i < O2G_RING_PAGE_COUNT; i++) {
+		pages[i] = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!pages[i]) {
+			o2g_ring_destroy(pages);
+			return NULL;
+		}
+	}
+	return pages;
+}
+
+/* The process sees it with the next o2g_publish(). */
+void o2g_ring_add(struct o2g_context *ctx, u32 slot)
+{
+	size_t offset = ctx->completed_count % O2G_RING_COUNT * sizeof(u32);
+	u32 *place = page_address(ctx->ring_pages[offset / PAGE_SIZE]) + offset_in_page(offset);
+
+	lockdep_assert_held(&ctx->lock);
+	WRITE_ONCE(*place, slot);
+	ctx->completed_count++;
+}
+
 void o2g_set_flags(struct o2g_entry *entry, u32 add, u32 remove)
 {
 	entry->flags = (entry->flags | add) & ~remove;

@@ -144,7 +144,7 @@ static void o2g_restore(struct o2g_connection *conn, struct sock *sk)
 	sk->sk_data_ready(sk); /* wakes readers */
 }
 
-static struct sock *o2g_hold_sock(struct o2g_connection *conn)
+struct sock *o2g_hold_sock(struct o2g_connection *conn)
 {
 	struct sock *sk;
 
@@ -182,7 +182,12 @@ static int o2g_check_socket(const struct socket *socket)
 {
 	const struct sock *sk = socket->sk;
 
-	if (!sk || sk->sk_type != SOCK_STREAM || socket->state != SS_CONNECTED)
+	/*
+	 * A socket whose connect() did not block stays in SS_CONNECTING. o2g_hook() checks the state
+	 * of the connection.
+	 */
+	if (!sk || sk->sk_type != SOCK_STREAM ||
+	    (socket->state != SS_CONNECTED && socket->state != SS_CONNECTING))
 		return -EINVAL;
 	if ((sk->sk_family != AF_INET && sk->sk_family != AF_INET6) ||
 	    sk->sk_protocol != IPPROTO_TCP)
@@ -198,6 +203,7 @@ static int o2g_attach(struct o2g_connection *conn, struct socket *socket)
 
 	spin_lock_bh(&ctx->lock);
 	conn->sk = sk;
+	conn->is_open = true;
 	ctx->open_count++;
 	o2g_publish(ctx);
 	spin_unlock_bh(&ctx->lock);
@@ -209,85 +215,158 @@ static int o2g_attach(struct o2g_connection *conn, struct socket *socket)
 		return 0;
 	spin_lock_bh(&ctx->lock);
 	conn->sk = NULL;
+	conn->is_open = false;
 	ctx->open_count--;
 	o2g_publish(ctx);
 	spin_unlock_bh(&ctx->lock);
 	return error;
 }
 
-static struct o2g_connection *o2g_connection_create(struct o2g_context *ctx, s32 rank)
+static struct o2g_connection *o2g_connection_create(struct o2g_context *ctx,
+						    const struct o2g_register *request)
 {
 	struct o2g_connection *conn = kzalloc(sizeof(*conn), GFP_KERNEL_ACCOUNT);
 
 	if (!conn)
 		return NULL;
 	conn->context = ctx;
-	conn->rank = rank;
+	refcount_set(&conn->references, 1);
+	conn->rank = request->rank;
+	conn->source = ctx->has_envelopes ? request->peer : request->rank;
 	INIT_LIST_HEAD(&conn->link);
 	return conn;
 }
 
 /* Takes the reference of `socket` if it succeeds. */
-static int o2g_register_socket(struct o2g_context *ctx, struct socket *socket, s32 rank)
+static int o2g_register_socket(struct o2g_context *ctx, struct socket *socket,
+			       const struct o2g_register *request)
 {
-	struct o2g_connection *conn = o2g_connection_create(ctx, rank);
+	struct o2g_connection *conn = o2g_connection_create(ctx, request);
 	int error;
 
 	if (!conn)
 		return -ENOMEM;
 	/* Puts find the connection from now on. */
-	error = xa_insert(&ctx->ranks, rank, conn, GFP_KERNEL_ACCOUNT);
+	error = xa_insert(&ctx->ranks, request->rank, conn, GFP_KERNEL_ACCOUNT);
 	if (error) {
 		kfree(conn);
 		return error == -EBUSY ? -EEXIST : error;
 	}
 	error = o2g_attach(conn, socket);
 	if (error) {
-		xa_erase(&ctx->ranks, rank);
-		kfree_rcu(conn, rcu);
+		xa_erase(&ctx->ranks, request->rank);
+		o2g_connection_put(conn);
 		return error;
 	}
 	ctx->socket_count++;
 	return 0;
 }
 
-static int o2g_register_fd(struct o2g_context *ctx, int fd, s32 rank)
+static int o2g_register_fd(struct o2g_context *ctx, const struct o2g_register *request)
 {
 	struct socket *socket;
 	int error;
 
 	if (ctx->is_dead)
 		return -ENXIO;
-	if (xa_load(&ctx->ranks, rank))
+	if (xa_load(&ctx->ranks, request->rank))
 		return -EEXIST;
 	if (ctx->socket_count == ctx->socket_count_max)
 		return -EMFILE;
-	socket = sockfd_lookup(fd, &error);
+	socket = sockfd_lookup(request->socket, &error);
 	if (!socket)
 		return error == -ENOTSOCK ? -EINVAL : error;
 	error = o2g_check_socket(socket);
 	if (!error)
-		error = o2g_register_socket(ctx, socket, rank);
+		error = o2g_register_socket(ctx, socket, request);
 	if (error)
 		sockfd_put(socket);
 	return error;
 }
 
-int o2g_register(struct o2g_context *ctx, int fd, int rank)
+int o2g_register(struct o2g_context *ctx, const struct o2g_register *request)
 {
+	struct o2g_connection *conn;
 	int error;
 
-	if (rank < 0)
+	if (request->rank < 0 || request->reserved ||
+	    (ctx->has_envelopes ? request->peer == O2G_ANY_PEER : request->peer != 0))
 		return -EINVAL;
 	mutex_lock(&ctx->config_mutex);
-	error = o2g_register_fd(ctx, fd, rank);
+	error = o2g_register_fd(ctx, request);
 	mutex_unlock(&ctx->config_mutex);
 	if (error)
 		return error;
-	pr_debug("registered a socket of rank %d\n", rank);
+	pr_debug("registered a socket of rank %d\n", request->rank);
 	/* Bytes that have arrived before cause no callback. */
-	o2g_run_connection(xa_load(&ctx->ranks, rank));
+	conn = o2g_connection_get(ctx, request->rank);
+	if (conn) {
+		o2g_run_connection(conn);
+		o2g_connection_put(conn);
+	}
 	return 0;
+}
+
+/* Callbacks that do not hold the socket lock, and o2g_check_disconnected(), rely on RCU. */
+void o2g_connection_put(struct o2g_connection *conn)
+{
+	if (refcount_dec_and_test(&conn->references))
+		kfree_rcu(conn, rcu);
+}
+
+/* Returns NULL if there is no such connection. The caller puts it. */
+struct o2g_connection *o2g_connection_get(struct o2g_context *ctx, s32 rank)
+{
+	struct o2g_connection *conn;
+
+	rcu_read_lock();
+	conn = o2g_connection_find(ctx, rank);
+	if (conn && !refcount_inc_not_zero(&conn->references))
+		conn = NULL;
+	rcu_read_unlock();
+	return conn;
+}
+
+/* Ends the connection, unless it has ended. */
+static void o2g_cut(struct o2g_connection *conn)
+{
+	struct sock *sk = o2g_hold_sock(conn);
+
+	if (!sk)
+		return;
+	lock_sock(sk);
+	if (conn->is_hooked)
+		o2g_end(conn, -EPIPE, -EPIPE);
+	release_sock(sk);
+	sock_put(sk);
+}
+
+static void o2g_remove(struct o2g_connection *conn)
+{
+	struct o2g_context *ctx = conn->context;
+
+	xa_erase(&ctx->ranks, conn->rank);
+	ctx->socket_count--;
+	spin_lock_bh(&ctx->lock);
+	o2g_list_move(conn, O2G_LIST_NONE);
+	o2g_close_connection(conn);
+	o2g_unlock(ctx);
+	o2g_connection_put(conn);
+}
+
+int o2g_detach(struct o2g_context *ctx, s32 rank)
+{
+	struct o2g_connection *conn;
+
+	mutex_lock(&ctx->config_mutex);
+	conn = READ_ONCE(ctx->is_dead) ? NULL : o2g_connection_find(ctx, rank);
+	if (conn) {
+		o2g_cut(conn);
+		o2g_unhook(conn);
+		o2g_remove(conn);
+	}
+	mutex_unlock(&ctx->config_mutex);
+	return conn ? 0 : -ENOENT;
 }
 
 /* context.lock is held, or the connection is known not to be freed. */

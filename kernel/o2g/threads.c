@@ -18,6 +18,8 @@ static struct list_head *o2g_list_head(struct o2g_context *ctx, enum o2g_list li
 		return &ctx->work_list;
 	case O2G_LIST_PENDING:
 		return &ctx->pending_list;
+	case O2G_LIST_READABLE:
+		return &ctx->readable_list;
 	default:
 		return &ctx->ended_list;
 	}
@@ -42,6 +44,8 @@ void o2g_list_move(struct o2g_connection *conn, enum o2g_list list)
 		return;
 	if (conn->list == O2G_LIST_PENDING)
 		WRITE_ONCE(ctx->pending_count, ctx->pending_count - 1);
+	if (conn->list == O2G_LIST_READABLE)
+		WRITE_ONCE(ctx->readable_count, ctx->readable_count - 1);
 	if (conn->list != O2G_LIST_NONE)
 		list_del_init(&conn->link);
 	WRITE_ONCE(conn->list, list);
@@ -50,18 +54,25 @@ void o2g_list_move(struct o2g_connection *conn, enum o2g_list list)
 	if (list == O2G_LIST_PENDING) {
 		WRITE_ONCE(ctx->pending_count, ctx->pending_count + 1);
 		o2g_wake_thread(ctx);
+	} else if (list == O2G_LIST_READABLE) {
+		WRITE_ONCE(ctx->readable_count, ctx->readable_count + 1);
+		ctx->has_news = true;
 	} else if (list != O2G_LIST_NONE) {
 		o2g_queue_work(ctx);
 	}
 	o2g_publish(ctx);
 }
 
-/* Takes the connection from its list. Returns its socket, which is held; NULL: it was released. */
+/*
+ * Takes the connection from its list, and holds it. Returns its socket, which is held, too; NULL:
+ * it was released.
+ */
 static struct sock *o2g_take(struct o2g_connection *conn)
 {
 	struct sock *sk = conn->sk;
 
 	o2g_list_move(conn, O2G_LIST_NONE);
+	refcount_inc(&conn->references);
 	if (sk)
 		sock_hold(sk);
 	return sk;
@@ -80,14 +91,16 @@ static struct o2g_connection *o2g_take_first(struct o2g_context *ctx, enum o2g_l
 	return conn;
 }
 
+/* Puts what o2g_take() holds. */
 static void o2g_run_turn(struct o2g_connection *conn, struct sock *sk, enum o2g_turn_kind kind)
 {
-	if (!sk)
-		return;
-	lock_sock(sk);
-	o2g_receive(conn, sk, kind);
-	release_sock(sk);
-	sock_put(sk);
+	if (sk) {
+		lock_sock(sk);
+		o2g_receive(conn, sk, kind);
+		release_sock(sk);
+		sock_put(sk);
+	}
+	o2g_connection_put(conn);
 }
 
 static bool o2g_run_next(struct o2g_context *ctx, enum o2g_list list, enum o2g_turn_kind kind)
@@ -105,11 +118,14 @@ static bool o2g_run_next(struct o2g_context *ctx, enum o2g_list list, enum o2g_t
 void o2g_run_connection(struct o2g_connection *conn)
 {
 	struct o2g_context *ctx = conn->context;
-	struct sock *sk = NULL;
+	struct sock *sk;
 
 	spin_lock_bh(&ctx->lock);
-	if (conn->list != O2G_LIST_ENDED)
-		sk = o2g_take(conn);
+	if (conn->list == O2G_LIST_ENDED || conn->list == O2G_LIST_READABLE) {
+		spin_unlock_bh(&ctx->lock);
+		return;
+	}
+	sk = o2g_take(conn);
 	o2g_unlock(ctx);
 	o2g_run_turn(conn, sk, O2G_TURN_THREAD);
 }
@@ -167,15 +183,47 @@ static void o2g_check_disconnected(struct o2g_context *ctx)
 	rcu_read_unlock();
 }
 
+/* Counts the end of the connection, once. */
+void o2g_close_connection(struct o2g_connection *conn)
+{
+	struct o2g_context *ctx = conn->context;
+
+	lockdep_assert_held(&ctx->lock);
+	if (!conn->is_open)
+		return;
+	conn->is_open = false;
+	WRITE_ONCE(ctx->open_count, ctx->open_count - 1);
+	o2g_count_event(ctx);
+	o2g_publish(ctx);
+}
+
 /* All entries that wait for these connections have failed. */
 static void o2g_count_ended(struct o2g_context *ctx, struct o2g_connection *conn)
 {
 	spin_lock_bh(&ctx->lock);
 	list_del_init(&conn->link);
-	WRITE_ONCE(ctx->open_count, ctx->open_count - 1);
-	o2g_count_event(ctx);
-	o2g_publish(ctx);
+	o2g_close_connection(conn);
 	o2g_unlock(ctx);
+}
+
+/* The process reads the end of each connection, and detaches it. */
+static void o2g_finish_readable(struct o2g_context *ctx)
+{
+	struct o2g_connection *conn;
+	struct sock *sk = NULL;
+
+	while ((conn = o2g_take_first(ctx, O2G_LIST_ENDED, &sk))) {
+		o2g_unhook(conn);
+		if (sk)
+			sock_put(sk);
+		spin_lock_bh(&ctx->lock);
+		if (conn->is_open)
+			o2g_list_move(conn, O2G_LIST_READABLE);
+		o2g_close_connection(conn);
+		o2g_unlock(ctx);
+		o2g_connection_put(conn);
+		cond_resched();
+	}
 }
 
 static void o2g_finish_ended(struct o2g_context *ctx)
@@ -183,6 +231,10 @@ static void o2g_finish_ended(struct o2g_context *ctx)
 	struct o2g_connection *conn, *next;
 	LIST_HEAD(ended);
 
+	if (ctx->has_envelopes) {
+		o2g_finish_readable(ctx);
+		return;
+	}
 	spin_lock_bh(&ctx->lock);
 	list_splice_init(&ctx->ended_list, &ended);
 	spin_unlock_bh(&ctx->lock);
@@ -270,8 +322,8 @@ void o2g_stop(struct o2g_context *ctx)
 /* Whether a caller that has seen `event_count` must not wait. */
 bool o2g_has_news(struct o2g_context *ctx, u64 event_count)
 {
-	return READ_ONCE(ctx->event_count) != event_count || !READ_ONCE(ctx->open_count) ||
-	       READ_ONCE(ctx->is_dead) ||
+	return READ_ONCE(ctx->event_count) != event_count || READ_ONCE(ctx->readable_count) ||
+	       (!READ_ONCE(ctx->open_count) && !ctx->has_envelopes) || READ_ONCE(ctx->is_dead) ||
 	       (READ_ONCE(ctx->pending_count) && !READ_ONCE(ctx->thread_count));
 }
 

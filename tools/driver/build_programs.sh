@@ -4,7 +4,7 @@
 set -euo pipefail
 folder=$(mkdir -p "$1" && cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
-compile=("${CC:-cc}" -std=gnu11 -O1 -g -D_GNU_SOURCE -Wall -Wextra -Wshadow -Werror -I include -pthread)
+compile=("${CC:-cc}" -std=gnu11 -O1 -g -D_GNU_SOURCE -Wall -Wextra -Wshadow -Werror -I include -I . -pthread)
 for sources in tests/driver/*/; do
   "${compile[@]}" -o "$folder/$(basename "$sources")" "$sources"*.c
 done

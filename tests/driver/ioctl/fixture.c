@@ -87,7 +87,7 @@ void setup(struct context *context, int peer_count, size_t area_size) {
   for (int rank = 0; rank < peer_count; rank++) {
     struct o2g_register request;
     connect_pair(AF_INET, &context->sockets[rank], &context->peers[rank]);
-    request = (struct o2g_register){context->sockets[rank], rank};
+    request = (struct o2g_register){.socket = context->sockets[rank], .rank = rank};
     CHECK_EQUAL(call(context, O2G_IOC_REGISTER, &request), 0);
   }
   if (area_size == 0)

@@ -43,6 +43,7 @@ int main(int count, char **arguments) {
   failed_count += run_tests(message_tests, text, &test_count);
   failed_count += run_tests(socket_tests, text, &test_count);
   failed_count += run_tests(process_tests, text, &test_count);
+  failed_count += run_tests(envelope_tests, text, &test_count);
   printf("%d tests, %d failed\n", test_count, failed_count);
   return failed_count != 0 || test_count == 0;
 }

@@ -27,7 +27,7 @@ static void calls_before_binding_and_invalid_calls_are_refused(void) {
   CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED, context.file, 0) == MAP_FAILED && errno == ENXIO);
   CHECK_EQUAL(call(&context, O2G_IOC_INIT, &binding), -EPROTONOSUPPORT);
   CHECK_EQUAL(binding.abi, O2G_DRIVER_ABI);
-  binding.flags = 1;
+  binding.flags = 2;
   CHECK_EQUAL(call(&context, O2G_IOC_INIT, &binding), -EINVAL);
   binding.flags = 0;
   binding.socket_count = O2G_SOCKET_COUNT_MAX + 1;
@@ -151,7 +151,7 @@ static int test_end[2]; /* a pipe, which the end of the test closes */
 
 static void be_killed(void) {
   struct o2g_wait wait = {0, ~0ull};
-  struct o2g_register request = {context.sockets[0], 0};
+  struct o2g_register request = {.socket = context.sockets[0], .rank = 0};
   struct context own = context;
   open_context(&context);
   own.file = context.file;
@@ -247,7 +247,7 @@ static void closed_context_leaves_the_socket_to_another(void) {
   munmap(first.shared, 4096);
   close(first.file);
   setup(&context, 0, 0);
-  request = (struct o2g_register){first.sockets[0], 0};
+  request = (struct o2g_register){.socket = first.sockets[0], .rank = 0};
   CHECK_EQUAL(call(&context, O2G_IOC_REGISTER, &request), 0);
   CHECK_EQUAL(put(&context, SLOT, 0, TAG, buffer, 1000), 0);
   send_message(&first, 0, TAG, 1000);

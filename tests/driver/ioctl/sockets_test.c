@@ -14,7 +14,7 @@
 enum { SLOT = 3, TAG = 5 };
 
 static int register_socket(struct context *context, int file, int rank) {
-  struct o2g_register request = {file, rank};
+  struct o2g_register request = {.socket = file, .rank = rank};
   return call(context, O2G_IOC_REGISTER, &request);
 }
 
@@ -37,6 +37,32 @@ static void only_connected_tcp_sockets_are_registered(void) {
   CHECK_EQUAL(register_socket(&context, pair[0], 0), -EINVAL);
   CHECK_EQUAL(call_value(&context, O2G_IOC_RANK_STATUS, 0), -ENOENT);
   CHECK_EQUAL(context.shared->open_count, 0);
+}
+
+/* The kernel keeps such a socket in another state than one whose connect() has waited. */
+static void socket_of_a_connect_that_did_not_block_is_registered(void) {
+  struct context context;
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  int const listener = socket(AF_INET, SOCK_STREAM, 0);
+  int const file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  struct o2g_header const header = header_of(0, TAG, 100);
+  char body[100];
+  char buffer[100];
+  int peer;
+  setup(&context, 0, 0);
+  CHECK_EQUAL(bind(listener, (struct sockaddr *)&address, size), 0);
+  CHECK_EQUAL(listen(listener, 1), 0);
+  CHECK_EQUAL(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  CHECK(connect(file, (struct sockaddr *)&address, size) < 0 && errno == EINPROGRESS);
+  peer = accept(listener, NULL, NULL);
+  CHECK_EQUAL(register_socket(&context, file, 0), 0);
+  CHECK_EQUAL(put(&context, SLOT, 0, TAG, buffer, sizeof buffer), 0);
+  fill(body, sizeof body, TAG);
+  send_all(peer, &header, sizeof header);
+  send_all(peer, body, sizeof body);
+  wait_flags(&context, SLOT, O2G_RECEIVED);
+  CHECK(is_filled(buffer, sizeof buffer, TAG));
 }
 
 static void socket_is_registered_once(void) {
@@ -280,6 +306,7 @@ static void many_sockets_are_left_to_the_end_of_the_process(void) {
 
 const struct test socket_tests[] = {
     TEST(only_connected_tcp_sockets_are_registered),
+    TEST(socket_of_a_connect_that_did_not_block_is_registered),
     TEST(socket_is_registered_once),
     TEST(no_more_sockets_than_announced_are_registered),
     TEST(bytes_from_before_the_registration_are_received),

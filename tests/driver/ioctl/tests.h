@@ -15,6 +15,7 @@ struct test {
 extern const struct test message_tests[];
 extern const struct test socket_tests[];
 extern const struct test process_tests[];
+extern const struct test envelope_tests[];
 
 /* What the program does instead of the tests after a test has executed it again. */
 int check_after_exec(int file, int socket, int peer);

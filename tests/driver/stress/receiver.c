@@ -50,7 +50,7 @@ bool register_rank(uint32_t rank) {
     return false;
   enter(STATE_REGISTERING);
   int const socket = current->ranks[rank].receiver_socket;
-  struct o2g_register request = {socket, (int32_t)rank};
+  struct o2g_register request = {.socket = socket, .rank = (int32_t)rank};
   int const result = call_surely(O2G_IOC_REGISTER, (uintptr_t)&request);
   bool const may_have_ended = current->ranks[rank].fate != FATE_NORMAL;
   if (result != 0 && !(may_have_ended && (result == -EINVAL || result == -EPIPE)))

@@ -202,7 +202,7 @@ static void call_rubbish(struct worker *worker) {
   uint64_t *const random = &worker->random;
   uint64_t words[16] = {random_next(random), random_next(random)};
   struct o2g_find find = {-2, 0, 0, 0, 0};
-  struct o2g_register request = {-1, 1};
+  struct o2g_register request = {.socket = -1, .rank = 1};
   struct o2g_grow grow = {(uint32_t)words[0] | 2, 0};
   struct o2g_binding binding = {O2G_DRIVER_ABI, 0, 1, 0};
   unsigned long const unknown = _IOWR(O2G_IOC_MAGIC, 16 + random_below(random, 200), words);
@@ -282,7 +282,7 @@ static void register_rubbish(struct worker *worker) {
       socket_number = current->ranks[random_below(random, current->rank_count)].receiver_socket;
       break;
   }
-  struct o2g_register request = {socket_number, (int32_t)taken};
+  struct o2g_register request = {.socket = socket_number, .rank = (int32_t)taken};
   if (call(O2G_IOC_REGISTER, (uintptr_t)&request) == 0)
     fail("rank %u was registered twice", taken);
   for (int i = 0; i < 2; i++) {
