@@ -21,7 +21,7 @@ programs=$folder/programs
 reports='BUG:|KASAN|WARNING:|possible (circular|recursive|irq|deadlock)|Kernel panic|INFO: (task|rcu|trying)|Oops|general protection'
 reports+='|suspicious RCU|ODEBUG|list_(add|del) corruption|refcount_t|unreferenced object|leak detector disabled|Unable to handle'
 table=() failed=0
-export TND_O2G_DRIVER=required TND_LOG=${TND_LOG:-warn}
+export TND_O2G_DRIVER=required TND_LOG=${TND_LOG:-warning}
 
 # Runs a command and records how it went. What the kernel reports meanwhile counts as its failure.
 step() {

@@ -57,6 +57,7 @@ status init_failure(const char *path, int error, uint32_t driver_abi) {
 
 result<o2g_device> o2g_device::open(const char *path,
                                     uint32_t socket_count_max,
+                                    uint32_t flags,
                                     uint32_t &driver_abi) {
   // O_NONBLOCK: a FIFO of this name does not block.
   int const descriptor = ::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -68,6 +69,7 @@ result<o2g_device> o2g_device::open(const char *path,
     return fail(status::no_device, "{} is not a character device", path);
   o2g_binding init{};
   init.abi = O2G_DRIVER_ABI;
+  init.flags = flags;
   init.socket_count = socket_count_max;
   int const error = device.call(O2G_IOC_INIT, &init);
   if (error == 0 || error == EPROTONOSUPPORT)

@@ -254,26 +254,23 @@ finding probe_o2g_driver(const system_root &root, const char *setting) {
   std::string_view const choice = setting == nullptr || *setting == '\0' ? "auto" : setting;
   message_deferral deferral;
   uint32_t driver_abi = 0;
-  auto const device = seams::o2g_device::open(root.path("/dev/o2g").c_str(), 1, driver_abi);
+  auto const device = seams::o2g_device::open(root.path("/dev/o2g").c_str(), 1, 0, driver_abi);
   std::string const state = device.ok() ? "/dev/o2g has ABI " + std::to_string(driver_abi)
                                         : deferral.take(device.error());
   if (choice == "off") {
     return {topic,
             finding_state::good,
-            state + "; TND_O2G_DRIVER=off: the calls of tanada/o2g.h receive in the process",
+            state + "; TND_O2G_DRIVER=off: o2g receives in the process",
             {}};
   }
   if (device.ok())
-    return {topic, finding_state::good, state + ", and the calls of tanada/o2g.h use it", {}};
+    return {topic, finding_state::good, state + ", and o2g uses it", {}};
   if (choice == "required")
     return {topic,
             finding_state::broken,
-            state + "; TND_O2G_DRIVER=required: o2g_init() fails",
+            state + "; TND_O2G_DRIVER=required: o2g_init() and fi_enable() fail",
             remedy};
-  return {topic,
-          finding_state::lacking,
-          state + "; the calls of tanada/o2g.h receive in the process",
-          remedy};
+  return {topic, finding_state::lacking, state + "; o2g receives in the process", remedy};
 }
 
 std::vector<finding> probe_products() {

@@ -251,6 +251,7 @@ void engine_core::establish(link &peer_link, peer_index index, const hello_messa
   peer_link.eager_limit = hello.eager_limit;
   peer_link.deadline_ns = 0;
   handshaking_link_count_--;
+  direct_link_count_++;
   last_eager_limit_ = ~uint64_t{0};  // the limit in the handshake may be out of date
   unexpected_size_changed_ = true;
   flush(peer_link);
@@ -291,11 +292,15 @@ void engine_core::close_link(link &peer_link) noexcept {
   if (peer_link.current_phase != link::phase::established) {
     TND_ASSERT(handshaking_link_count_ != 0);
     handshaking_link_count_--;
+  } else if (!peer_link.is_self && !peer_link.is_in_driver) {
+    TND_ASSERT(direct_link_count_ != 0);
+    direct_link_count_--;
   }
   peer_link.current_phase = link::phase::closed;
   has_closed_links_ = true;
   std::erase(batched_links_, &peer_link);
   uncork(peer_link);
+  detach_from_driver(peer_link);
   if (peer_link.stream != seams::no_stream)
     close(peer_link.stream);
 }
@@ -322,6 +327,7 @@ void engine_core::drop_link(link &peer_link, status cause) noexcept {
   }
   drop_incoming(peer_link, cause);
   fail_operations(peer_link, cause);
+  take_driver_completions();  // receives whose messages the driver was storing
   bool const is_replaced =
       was_current && !was_established &&
       peers_[peer_link.peer].current != nullptr;  // no message was received on it, so none is lost
@@ -352,10 +358,11 @@ void engine_core::fail_operations(link &peer_link, status cause) noexcept {
 void engine_core::fail_receives_from(peer_index index, status cause) noexcept {
   for (matcher *queue : {&tagged_matcher_, &untagged_matcher_})
     queue->find_posted_if([&](posted_entry &entry) {
-      if (entry.pattern.source != index)
+      auto &receiver = static_cast<receive &>(entry);
+      if (entry.pattern.source != index || !claim_posted(receiver))
         return false;
-      queue->remove(entry);
-      fail_receive(static_cast<receive *>(&entry), cause);
+      remove_posted(receiver);
+      fail_receive(&receiver, cause);
       return false;
     });
 }

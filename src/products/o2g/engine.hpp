@@ -22,6 +22,7 @@
 #include "core/base/result.hpp"
 #include "products/o2g/atomic.hpp"
 #include "products/o2g/match.hpp"
+#include "products/o2g/message_driver.hpp"
 #include "products/o2g/regions.hpp"
 #include "products/o2g/scatter.hpp"
 #include "seams/clock/clock.hpp"
@@ -164,6 +165,8 @@ struct engine_statistics {
   uint64_t unexpected_size = 0, unexpected_size_peak = 0;  // bytes
   uint64_t poll_count = 0, sleep_count = 0, thread_drive_count = 0;
   uint64_t connection_count = 0, peer_count = 0;
+  uint64_t driver_connection_count = 0;  // connections that the message driver reads
+  uint64_t driver_received_count = 0;    // messages that it has received
 };
 
 // One endpoint. Thread-safe.
@@ -182,11 +185,13 @@ struct engine_statistics {
 // engine fails: every request then completes with no_memory.
 class engine {
  public:
-  // `sink` and `memory` must outlive the engine.
+  // `sink` and `memory` must outlive the engine. `driver` may be null: the engine matches all
+  // messages itself.
   static result<std::unique_ptr<engine>> create(std::unique_ptr<seams::stream_set> set,
                                                 const engine_options &options,
                                                 completion_sink &sink,
-                                                regions &memory);
+                                                regions &memory,
+                                                std::unique_ptr<message_driver> driver = nullptr);
   virtual ~engine() = default;  // sends a goodbye; outstanding requests have no completion
 
   virtual seams::socket_address address() const = 0;

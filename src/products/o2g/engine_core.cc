@@ -22,7 +22,8 @@ constexpr int yield_count_max = 100;
 result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set> set,
                                                const engine_options &options,
                                                completion_sink &sink,
-                                               regions &memory) {
+                                               regions &memory,
+                                               std::unique_ptr<message_driver> driver) {
   bool const is_reachable =
       options.listen_address.family != seams::socket_address::family_kind::unspecified &&
       std::ranges::any_of(options.listen_address.bytes, [](uint8_t byte) { return byte != 0; });
@@ -35,7 +36,8 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set
     return fail(status::invalid,
                 "o2g: the hard limit is below the soft one, or the cookie has more than {} bytes",
                 wire::o2g::cookie_size_max);
-  auto created = std::make_unique<engine_core>(std::move(set), options, sink, memory);
+  auto created =
+      std::make_unique<engine_core>(std::move(set), options, sink, memory, std::move(driver));
   status const started = created->start();
   if (started != status::ok)
     return started;
@@ -45,8 +47,10 @@ result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set
 engine_core::engine_core(std::unique_ptr<seams::stream_set> set,
                          const engine_options &options,
                          completion_sink &sink,
-                         regions &memory)
+                         regions &memory,
+                         std::unique_ptr<message_driver> driver)
     : set_{std::move(set)},
+      driver_{std::move(driver)},
       options_{options},
       clock_{options.clock == nullptr ? seams::monotonic_clock() : *options.clock},
       sink_{sink},
@@ -60,6 +64,10 @@ status engine_core::start() {
     return status::io;
   set_->attach(*this);
   memory_.add_user(*this);
+  if (driver_ != nullptr) {
+    TND_TRY(set_->watch_also(driver_->descriptor()));
+    driver_buffer_.resize(driver_buffer_size);
+  }
   auto listening = set_->listen(options_.listen_address);
   if (!listening.ok())
     return listening.error();
@@ -83,7 +91,7 @@ status engine_core::start() {
           if (handshaking_link_count_ != 0)
             sleep_end_ns = clock_.now_ns() + handshake_check_ns;
         }
-        (void)set_->wait(std::min(sleep_end_ns, clock_.now_ns() + sleep_ns_limit));
+        (void)wait_for_events(std::min(sleep_end_ns, clock_.now_ns() + sleep_ns_limit));
         return true;
       },
       [this] { set_->wake(); });
@@ -111,13 +119,15 @@ engine_core::~engine_core() {
 void engine_core::log_counters() const noexcept {
   log(log_level::info,
       "o2g: closed {}: sent {} messages, received {}, {} of them unexpected (at most {} bytes at a "
-      "time), {} by rendezvous; {} polls, {} sleeps, {} drives by the progress thread",
+      "time), {} by rendezvous, {} by the driver; {} polls, {} sleeps, {} drives by the progress "
+      "thread",
       name_,
       counters_.sent_count,
       counters_.received_count,
       counters_.unexpected_count,
       counters_.unexpected_size_peak,
       counters_.rendezvous_count,
+      counters_.driver_received_count,
       counters_.poll_count,
       counters_.sleep_count,
       counters_.thread_drive_count);
@@ -141,7 +151,7 @@ void engine_core::shut_down() {
          empty_poll_count < shutdown_timeout_ns / shutdown_poll_ns)
     if (drive() == 0) {
       empty_poll_count++;
-      (void)set_->wait(std::min(deadline_ns, clock_.now_ns() + shutdown_poll_ns));
+      (void)wait_for_events(std::min(deadline_ns, clock_.now_ns() + shutdown_poll_ns));
     }
   wire::o2g::envelope head;
   head.kind = uint8_t(wire::o2g::kind::goodbye);
@@ -167,6 +177,23 @@ void engine_core::complete(const completion &done) noexcept {
     set_->wake();
 }
 
+// Waits for events of the stream set and of the message driver. The next drive() handles both.
+status engine_core::wait_for_events(uint64_t deadline_ns) noexcept {
+  if (driver_ != nullptr)
+    driver_->arm();
+  status const code = set_->wait(deadline_ns);
+  must_progress_.store(true, std::memory_order_relaxed);
+  return code;
+}
+
+int engine_core::descriptor() const noexcept {
+  if (driver_ != nullptr) {
+    is_descriptor_exposed_.store(true);
+    driver_->arm();
+  }
+  return set_->descriptor();
+}
+
 size_t engine_core::drive() noexcept {
   TND_ASSERT(mutex_.is_locked() && !is_driving_);
   if (progress_thread_.is_driving())
@@ -179,7 +206,10 @@ size_t engine_core::drive() noexcept {
   is_driving_ = true;
   has_reply_data_ = false;
   try {
-    count = set_->progress();
+    if (driver_ != nullptr)
+      count = drive_driver();
+    if (!may_skip_set())
+      count += set_->progress();
   } catch (const std::bad_alloc &) {
     set_out_of_memory();
   }
@@ -202,6 +232,8 @@ size_t engine_core::drive() noexcept {
   }
   if (count != 0 && progress_thread_.has_sleepers())
     set_->wake();
+  if (driver_ != nullptr && is_descriptor_exposed_.load(std::memory_order_relaxed))
+    driver_->arm();
   return count;
 }
 
@@ -225,7 +257,7 @@ size_t engine_core::poll(bool may_sleep) {
     return 0;
   progress_thread_.begin_sleep();
   flush_before_sleep();
-  (void)set_->wait(clock_.now_ns() + sleep_ns);
+  (void)wait_for_events(clock_.now_ns() + sleep_ns);
   progress_thread_.end_sleep();
   seams::processors::record_sleep(clock_.now_ns());
   lock_guard const lock{mutex_};
@@ -246,7 +278,7 @@ status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *a
     sleep_end_ns = std::min(sleep_end_ns, clock_.now_ns() + handshake_check_ns);
   status code = status::ok;
   if (!is_ready(argument))
-    code = set_->wait(sleep_end_ns);
+    code = wait_for_events(sleep_end_ns);
   progress_thread_.end_sleep();
   if (code == status::ok)
     progress_thread_.resume();
@@ -257,6 +289,7 @@ engine_statistics engine_core::statistics() const {
   lock_guard const lock{mutex_};
   engine_statistics snapshot = counters_;
   snapshot.peer_count = peers_.size();
+  snapshot.driver_connection_count = driver_links_.size();
   for (auto const &peer_link : links_)
     snapshot.connection_count +=
         peer_link->current_phase == link::phase::established && !peer_link->is_self;
@@ -272,8 +305,11 @@ void engine_core::fail_all(status cause) noexcept {
   }
   for (matcher *queue : {&tagged_matcher_, &untagged_matcher_}) {
     queue->find_posted_if([&](posted_entry &entry) {
-      queue->remove(entry);
-      fail_receive(static_cast<receive *>(&entry), cause);
+      auto &receiver = static_cast<receive &>(entry);
+      if (!claim_posted(receiver))
+        return false;
+      remove_posted(receiver);
+      fail_receive(&receiver, cause);
       return false;
     });
     queue->find_arrived_if([&](arrived_entry &entry) {

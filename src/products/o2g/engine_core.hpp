@@ -8,6 +8,7 @@
 //   peers.cc        peers and their eager limits
 //   connect.cc      connections and their handshake
 //   engine_core.cc  progress, start and shutdown
+//   offload.cc      the message driver
 //   deferred.cc     requests posted while another thread holds the engine lock
 #pragma once
 
@@ -54,6 +55,9 @@ inline constexpr uint64_t sleep_ns_limit = 1'000'000'000;
 // How long an ACK that is not urgent may wait for another message to the same peer.
 inline constexpr uint64_t ack_delay_ns = 1'000'000;
 
+// Bytes of the buffer for what the message driver leaves to the engine.
+inline constexpr size_t driver_buffer_size = 64 << 10;
+
 // How long the destructor waits until the peers have received the last bytes, and its poll
 // interval.
 inline constexpr uint64_t shutdown_timeout_ns = 2'000'000'000, shutdown_poll_ns = 1'000'000;
@@ -90,7 +94,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   engine_core(std::unique_ptr<seams::stream_set> set,
               const engine_options &options,
               completion_sink &sink,
-              regions &memory);
+              regions &memory,
+              std::unique_ptr<message_driver> driver);
   ~engine_core() override;
   status start();
 
@@ -117,9 +122,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void wake() noexcept override {
     set_->wake();
   }
-  int descriptor() const noexcept override {
-    return set_->descriptor();
-  }
+  int descriptor() const noexcept override;
   engine_statistics statistics() const override;
 
   // stream_handler
@@ -143,6 +146,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void shut_down();
   void log_counters() const noexcept;
   void fail_all(status cause) noexcept;
+  status wait_for_events(uint64_t deadline_ns) noexcept;
   // Puts the engine into its failed state. `notice` carries the numbers that peers log.
   void fail_engine(status cause,
                    const char *reason,
@@ -298,6 +302,19 @@ class engine_core final : public engine, public seams::stream_handler, public re
   bool has_null_part(std::span<const iovec> parts) noexcept;
   status complete_with_fault(completion done) noexcept;
 
+  // offload.cc
+  void attach_to_driver(link &peer_link) noexcept;
+  void detach_from_driver(link &peer_link) noexcept;
+  bool put_in_driver(receive &receiver) noexcept;
+  bool claim_posted(receive &receiver) noexcept;
+  void remove_posted(receive &receiver) noexcept;
+  size_t drive_driver();
+  size_t read_readable();
+  size_t read_from_driver(link &peer_link);
+  size_t take_driver_completions() noexcept;
+  void finish_driver_receive(const driver_completion &event) noexcept;
+  bool may_skip_set() noexcept;
+
   // link.cc
   void flush(link &peer_link) noexcept;
   uint64_t write_parts(const link &peer_link, std::span<const iovec> parts) noexcept;
@@ -360,6 +377,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
 
   mutable handover_lock mutex_;
   std::unique_ptr<seams::stream_set> const set_;
+  std::unique_ptr<message_driver> const driver_;  // may be null
   engine_options options_;
   std::string name_{};  // the local address as text, for log lines
   seams::clock &clock_;
@@ -383,6 +401,14 @@ class engine_core final : public engine, public seams::stream_handler, public re
   bool has_closed_links_ = false;  // links_ has closed links to be freed
 
   matcher tagged_matcher_, untagged_matcher_;
+
+  std::unordered_map<uint32_t, link *> driver_links_;  // by `driver_connection`
+  std::vector<std::byte> driver_buffer_;
+  uint32_t last_driver_connection_ = 0;
+  size_t direct_link_count_ = 0;  // established links that the stream set reads
+  uint32_t skipped_progress_count_ = 0;
+  std::atomic<bool> must_progress_ = false;  // the next drive() must call the stream set
+  mutable std::atomic<bool> is_descriptor_exposed_ = false;
   free_list<operation> operations_;
   free_list<receive> receives_;
   id_table<operation> awaiting_reply_;  // operations without a reply, by ID

@@ -3,14 +3,30 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "products/o2g/engine.hpp"
+#include "products/o2g/testing/process_driver.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::o2g {
+
+// The message driver of the tests, by O2G_TEST_DRIVER: process, a path of the module's device;
+// null without it.
+inline std::unique_ptr<message_driver> driver_of_test() {
+  char const *const setting = std::getenv("O2G_TEST_DRIVER");
+  if (setting == nullptr || *setting == '\0')
+    return nullptr;
+  if (std::string_view{setting} == "process")
+    return std::make_unique<process_driver>();
+  auto created = kernel_driver_create(1024, setting);
+  EXPECT_TRUE(created.ok()) << setting;
+  return created.ok() ? std::move(created).value() : nullptr;
+}
 
 // An engine with a sink and registered memory, on a free port.
 template <class Sink>
@@ -20,7 +36,7 @@ struct loopback_endpoint {
     options.listen_address =
         result<seams::socket_address>{seams::socket_address_parse("127.0.0.1", 0)}.value();
     auto set = seams::stream_set_create(stream_options);
-    auto created = engine::create(std::move(set).value(), options, done, memory);
+    auto created = engine::create(std::move(set).value(), options, done, memory, driver_of_test());
     EXPECT_TRUE(created.ok());
     speaker = std::move(created).value();
   }

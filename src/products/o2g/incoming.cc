@@ -152,6 +152,8 @@ void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
     if (entry == nullptr)
       break;
     auto *const receiver = static_cast<receive *>(entry);
+    if (!claim_posted(*receiver))
+      continue;
     if (!reserve_space(*receiver, peer_link.info, peer_link.receive_buffer))
       continue;  // a multi-receive that was full
     if (is_rendezvous)
@@ -193,7 +195,7 @@ bool engine_core::reserve_space(receive &receiver, incoming &info, std::byte *&b
   info.accepted_size = std::min(info.size, free_size);
   if (receiver.multi_receive_min == 0) {
     if (receiver.is_queued)
-      matcher_for(receiver.tagged).remove(receiver);
+      remove_posted(receiver);
     return true;
   }
   receiver.used_size += info.accepted_size;
@@ -201,7 +203,7 @@ bool engine_core::reserve_space(receive &receiver, incoming &info, std::byte *&b
   if (receiver.capacity - receiver.used_size < receiver.multi_receive_min) {
     receiver.is_closed = true;
     if (receiver.is_queued)
-      matcher_for(receiver.tagged).remove(receiver);
+      remove_posted(receiver);
   }
   return true;
 }
@@ -211,7 +213,7 @@ void engine_core::end_multi_receive(receive &receiver) {
   TND_ASSERT(receiver.multi_receive_min != 0 && !receiver.is_closed);
   receiver.is_closed = true;
   if (receiver.is_queued)
-    matcher_for(receiver.tagged).remove(receiver);
+    remove_posted(receiver);
   if (receiver.arriving_count != 0)
     return;
   completion done = receiver.done;

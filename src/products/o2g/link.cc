@@ -195,7 +195,9 @@ void engine_core::advance_body(link &peer_link, size_t size) {
 }
 
 size_t engine_core::on_received(uint64_t word, std::span<const std::byte> bytes) {
-  handle_event([&] { receive_bytes(*reinterpret_cast<link *>(word), bytes); });
+  link &peer_link = *reinterpret_cast<link *>(word);
+  handle_event([&] { receive_bytes(peer_link, bytes); });
+  attach_to_driver(peer_link);
   return bytes.size();
 }
 

@@ -38,7 +38,8 @@ struct link {
   bool is_blocked = false;        // until the stream is writable
   bool is_delivering = false;     // is_self: a caller up the stack is delivering the queue
   bool region_in_use = false;     // a use of the target region has begun
-  bool is_corked = false;  // the queue could be sent and is held back for more: see batching.cc
+  bool is_corked = false;     // the queue could be sent and is held back for more: see batching.cc
+  bool is_in_driver = false;  // the message driver reads the socket
   bool only_delayed_acks = false;  // corked, and all queued operations are ACKs that are not urgent
   peer_index peer = any_peer;
   uint32_t partial_size = 0;          // bytes received of the next envelope
@@ -57,6 +58,8 @@ struct link {
 
   std::array<std::byte, sizeof(wire::o2g::envelope)> partial{};
   uint64_t deadline_ns = 0;
+  bool is_driver_refused = false;  // the message driver cannot read the socket
+  uint32_t driver_connection = 0;
   uint64_t queued_size = 0;  // bytes that the send queue holds, without replies
   full_peers *full = nullptr;
   // For the detection of a flood of small messages: see engine_core::should_batch().

@@ -65,10 +65,17 @@ struct receive : posted_entry {
   completion done{};
   bool errors_only = false;
   bool tagged = false;
+  uint32_t driver_slot = message_driver::no_slot;  // its slot in the message driver
   // Only for a multi-receive:
   uint64_t multi_receive_min = 0, used_size = 0;
   uint32_t arriving_count = 0;  // messages being received into it
   bool is_closed = false;       // accepts no more messages
+
+  // Whether the message driver stores its message. Otherwise the driver, if it has the receive at
+  // all, leaves the message to the engine.
+  bool can_driver_store() const noexcept {
+    return part_count <= 1 && multi_receive_min == 0;
+  }
 };
 
 // A rendezvous message whose body has been requested for a receive.

@@ -269,6 +269,10 @@ status engine_core::start_receive(const receive_request &request) {
     fail_receive(receiver, status::peer_lost);
     return update_limits();
   }
+  if (request.tagged && !put_in_driver(*receiver)) {
+    receives_.release(receiver);
+    return status::no_memory;
+  }
   matcher_for(request.tagged).add(*receiver);
   return update_limits();
 }
@@ -436,7 +440,9 @@ status engine_core::cancel_posted(const cancel_request &request) {
     }));
     if (receiver == nullptr)
       continue;
-    queue->remove(*receiver);
+    if (!claim_posted(*receiver))
+      return status::no_entry;
+    remove_posted(*receiver);
     fail_receive(receiver, status::canceled);
     return status::ok;
   }

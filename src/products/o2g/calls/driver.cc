@@ -83,7 +83,8 @@ driver::driver(uint32_t socket_count_max, seams::o2g_device device, o2g_shared *
 
 result<std::unique_ptr<driver>> driver::create(uint32_t socket_count_max, const char *path) {
   uint32_t driver_abi = 0;
-  TND_ASSIGN(seams::o2g_device device, seams::o2g_device::open(path, socket_count_max, driver_abi));
+  TND_ASSIGN(seams::o2g_device device,
+             seams::o2g_device::open(path, socket_count_max, 0, driver_abi));
   TND_ASSIGN(std::byte *const shared, device.map(0, shared_size));
   return std::unique_ptr<driver>{
       new driver{socket_count_max, std::move(device), reinterpret_cast<o2g_shared *>(shared)}};
@@ -133,7 +134,9 @@ status driver::add_socket(int socket, int rank) {
     return fail(status::too_many_files, "cannot register more than {} sockets", socket_count_max_);
   TND_TRY(backends::prepare_shared(socket));
   auto const position = ranks_.insert(rank).first;
-  o2g_register request{socket, rank};
+  o2g_register request{};
+  request.socket = socket;
+  request.rank = rank;
   int const error = device_.call(O2G_IOC_REGISTER, &request);
   if (error == 0)
     return status::ok;

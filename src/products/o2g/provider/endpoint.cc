@@ -1,10 +1,13 @@
 // Endpoints of the provider: setup, options, and completions from the engine to queues and
 // counters.
+#include <tanada/o2g_driver.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "core/base/assert.hpp"
 #include "core/base/config.hpp"
@@ -147,6 +150,19 @@ void log_opened(const endpoint &self,
       options.sleep_ns_max == 0 ? "polls do not sleep" : "polls may sleep");
 }
 
+// Only sets on epoll lend their sockets to the driver.
+result<message_driver_choice> choose_driver(const seams::stream_set_options &streams,
+                                            const std::string &engine_name) {
+  char const *const setting = std::getenv("TND_O2G_DRIVER");
+  if (engine_name == "epoll")
+    return message_driver_create(streams.connection_count_max, setting, O2G_DRIVER_PATH);
+  if (setting != nullptr && std::string_view{setting} == "required")
+    return fail(status::not_supported,
+                "TND_O2G_DRIVER=required: connections driven by {} cannot use the driver",
+                engine_name);
+  return message_driver_choice{nullptr, "connections are driven by " + engine_name};
+}
+
 engine_options options_of(const endpoint &self) {
   engine_options options;
   options.listen_address = self.source;
@@ -179,7 +195,13 @@ int open_engine(endpoint &self) {
     return error_of(created.error());
   std::unique_ptr<seams::stream_set> set = std::move(created).value();
   std::string const engine_name = set->name();
-  auto new_engine = engine::create(std::move(set), options, self, self.parent->memory);
+  auto chosen = choose_driver(streams, engine_name);
+  if (!chosen.ok())
+    return error_of(chosen.error());
+  message_driver_choice choice = std::move(chosen).value();
+  bool const has_driver = choice.driver != nullptr;
+  auto new_engine =
+      engine::create(std::move(set), options, self, self.parent->memory, std::move(choice.driver));
   if (!new_engine.ok())
     return error_of(new_engine.error());
   self.o2g_engine = std::move(new_engine).value();
@@ -187,6 +209,10 @@ int open_engine(endpoint &self) {
   self.stage = endpoint::lifecycle::open;
   self.stage.notify_all();
   log_opened(self, options, engine_name);
+  log(log_level::info,
+      "o2g: {} matches tagged messages{}",
+      has_driver ? "the driver " O2G_DRIVER_PATH : "this process",
+      has_driver ? "" : ", and not the driver: " + choice.reason);
   if (status const peer_status = add_all_peers(self); peer_status != status::ok) {
     self.destroy_engine();
     return error_of(peer_status);
