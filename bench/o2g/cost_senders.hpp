@@ -111,7 +111,7 @@ class senders {
     mine.port = port;
     mine.family = 4;
     mine.bytes = {127, 0, 0, 1};
-    mine.eager_limit = uint64_t{1} << 30;
+    mine.credit = uint64_t{1} << 30;
     std::vector<std::byte> body;
     wire::encode(mine, body);
     envelope head;
@@ -125,7 +125,7 @@ class senders {
     envelope head;
     do
       read_all(by, &head, sizeof head);
-    while (head.kind == uint8_t(wire::o2g::kind::limit_update));
+    while (head.kind == uint8_t(wire::o2g::kind::credit));
     if (head.kind != uint8_t(wire::o2g::kind::welcome))
       throw std::runtime_error("not welcome");
     std::vector<std::byte> body(head.size);

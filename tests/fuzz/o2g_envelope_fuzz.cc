@@ -118,7 +118,7 @@ class attack {
     mine.family = 4;
     mine.bytes = {127, 0, 0, 1};
     mine.endpoint = {uint8_t(from_.byte() % 2)};
-    mine.eager_limit = from_.byte() % 2 == 0 ? 1 << 20 : 0;
+    mine.credit = from_.byte() % 2 == 0 ? 1 << 20 : 0;
     std::vector<std::byte> body;
     wire::encode(mine, body);
     envelope head;

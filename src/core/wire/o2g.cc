@@ -27,7 +27,7 @@ uint64_t size_max(kind message_kind) {
     case kind::fetch_reply:
       return atomic_size_max;
     case kind::ack:
-    case kind::limit_update:
+    case kind::credit:
     case kind::goodbye:
     case kind::failure:
       return 0;

@@ -17,7 +17,7 @@
 
 namespace tanada::wire::o2g {
 
-inline constexpr uint16_t protocol_version = 2;
+inline constexpr uint16_t protocol_version = 3;
 inline constexpr uint16_t envelope_mark = 0x326F;  // "o2"
 inline constexpr uint64_t message_size_max = uint64_t{1} << 46;
 inline constexpr size_t hello_size_max = 512;   // bytes
@@ -41,13 +41,21 @@ enum class kind : uint8_t {
   fetch_reply,  // id; `size` bytes with the previous values follow
   // id; data: a tnd_status, 0 is ok. Completes a message, put or atomic, and a failed get or pull
   ack,
-  limit_update,  // data: the new eager limit, in bytes
-  goodbye,       // the sender closes; its outstanding requests are lost
+  credit,   // data: the receiver's new credit, see eager_cost()
+  goodbye,  // the sender closes; its outstanding requests are lost
   // the sender's endpoint has failed and closes. data: a status as in ack. With no_space, address:
   // bytes of unexpected messages, id: their number, tag: the limit on the bytes
   failure,
 };
 inline constexpr uint8_t kind_last = uint8_t(kind::failure);
+
+// A message uses so many bytes of its receiver's credit. A receiver grants each peer credit for
+// eager messages, as the number of bytes that all of them since the start of the connection may
+// cost. A message without credit is announced.
+inline constexpr uint64_t message_overhead = 384;
+constexpr uint64_t eager_cost(uint64_t size) {
+  return message_overhead + size;
+}
 
 // Flags of an envelope.
 inline constexpr uint8_t tagged = 1;    // message, announce: matched by tag
@@ -88,12 +96,12 @@ struct hello_message {
   uint8_t family = 0;               // 0: that of the connection; 4; 6
   std::array<uint8_t, 16> bytes{};  // its IP address
   std::array<uint8_t, 16>
-      endpoint{};  // random: distinguishes an endpoint from an earlier one at the same address
-  uint64_t eager_limit = 0;  // the eager limit, as in `limit_update`
-  std::string cookie;        // of the job; must be equal on both sides
+      endpoint{};       // random: distinguishes an endpoint from an earlier one at the same address
+  uint64_t credit = 0;  // as in `credit`
+  std::string cookie;   // of the job; must be equal on both sides
   static bool fields(auto &f, auto &m) {
-    return f(m.version) && f(m.port) && f(m.family) && f(m.bytes) && f(m.endpoint) &&
-           f(m.eager_limit) && f(m.cookie);
+    return f(m.version) && f(m.port) && f(m.family) && f(m.bytes) && f(m.endpoint) && f(m.credit) &&
+           f(m.cookie);
   }
 };
 

@@ -55,7 +55,7 @@ TEST(o2g_hello, comes_back_as_it_went_and_not_cut_short) {
   original.family = 6;
   original.bytes[15] = 1;
   original.endpoint[3] = 7;
-  original.eager_limit = 1 << 20;
+  original.credit = 1 << 20;
   original.cookie = "job-17";
   std::vector<std::byte> bytes;
   encode(original, bytes);

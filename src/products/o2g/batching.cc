@@ -47,6 +47,7 @@ bool engine_core::copy_body(operation &op) noexcept {
       std::memcpy(destination, part.iov_base, part.iov_len);
     destination += part.iov_len;
   }
+  op.copy_size = op.body_size;
   op.parts[0] = {op.copy.get(), op.body_size};
   op.part_count = 1;
   return true;
@@ -189,7 +190,6 @@ void engine_core::flush_batch(link &peer_link) noexcept {
     return set_out_of_memory();
   op->is_internal = true;
   op->is_batch = true;
-  op->is_eager_only = true;
   if (!copy_body(*op)) {
     operations_.release(op);
     return set_out_of_memory();

@@ -35,6 +35,7 @@ link &engine_core::make_link(link::phase phase) {
   new_link->current_phase = phase;
   new_link->full = &full_peers_;
   batched_links_.reserve(links_.size() + 1);  // so that adding it cannot fail
+  credit_due_links_.reserve(links_.size() + 1);
   links_.push_back(std::move(new_link));
   link &added = *links_.back();
   if (phase != link::phase::established) {
@@ -55,9 +56,9 @@ status engine_core::open_connection(peer_index index) {
   new_link.is_self = is_self;
   new_link.is_outgoing = true;
   if (is_self) {
-    new_link.advertised_limit_max = eager_limit();
-    new_link.eager_limit = new_link.advertised_limit_max;
     peer_entry.current = &new_link;
+    grant_first_credit(new_link);
+    new_link.credit_size = new_link.granted_size;
     return status::ok;
   }
   auto const stream = connect(new_link, peer_entry.address);
@@ -113,9 +114,9 @@ void engine_core::send_handshake(link &peer_link, kind message_kind, const std::
   hello.family = uint8_t(options_.listen_address.family);
   hello.bytes = options_.listen_address.bytes;
   hello.endpoint = endpoint_;
-  peer_link.advertised_limit_max = eager_limit();
-  peer_link.advertised_limit = peer_link.advertised_limit_max;
-  hello.eager_limit = peer_link.advertised_limit_max;
+  if (message_kind != kind::refuse)
+    grant_first_credit(peer_link);
+  hello.credit = peer_link.granted_size;
   hello.cookie = options_.cookie;
   std::vector<std::byte> body;
   if (message_kind == kind::refuse) {
@@ -248,12 +249,10 @@ void engine_core::establish(link &peer_link, peer_index index, const hello_messa
   peer_entry.endpoint_id = hello.endpoint;
   peer_link.peer = index;
   peer_link.current_phase = link::phase::established;
-  peer_link.eager_limit = hello.eager_limit;
+  peer_link.credit_size = hello.credit;
   peer_link.deadline_ns = 0;
   handshaking_link_count_--;
   direct_link_count_++;
-  last_eager_limit_ = ~uint64_t{0};  // the limit in the handshake may be out of date
-  unexpected_size_changed_ = true;
   flush(peer_link);
 }
 
@@ -301,6 +300,7 @@ void engine_core::close_link(link &peer_link) noexcept {
   std::erase(batched_links_, &peer_link);
   uncork(peer_link);
   detach_from_driver(peer_link);
+  revoke_credit(peer_link);
   if (peer_link.stream != seams::no_stream)
     close(peer_link.stream);
 }
@@ -345,7 +345,10 @@ void engine_core::fail_operations(link &peer_link, status cause) noexcept {
                            });
   awaiting_reply_.remove_if(
       [&](operation &op) { return op.peer_link == &peer_link && !op.is_queued; },
-      [&](operation *op) { finish(op, cause); });
+      [&](operation *op) {
+        peer_link.release(*op);
+        finish(op, cause);
+      });
   while (peer_link.first != nullptr) {
     operation *const op = peer_link.pop();
     if (op->id != 0)

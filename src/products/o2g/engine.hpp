@@ -6,9 +6,10 @@
 // the engine's progress thread does so, and sleeps in the kernel when nothing arrives
 // (products/o2g/progress_thread.hpp).
 //
-// A message up to the receiver's eager limit is sent at once. A larger one uses rendezvous: it is
+// A receiver grants each peer credit for the memory that its messages may use before a receive
+// matches them. A message within the credit is sent at once. Otherwise it uses rendezvous: it is
 // announced, and pulled when a receive matches. This bounds the memory for unexpected messages, and
-// a legal program never hangs.
+// a legal program neither hangs nor fails.
 #pragma once
 
 #include <sys/uio.h>
@@ -36,9 +37,10 @@ struct engine_options {
   seams::socket_address listen_address{};  // where to listen: an address that peers can reach. Port
                                            // 0 selects a free port
   std::string cookie{};                    // the job's: peers with a different one are rejected
-  // Bytes of unexpected messages, from which on the eager limit is 0.
+  // Bytes of unexpected messages that all peers together may send eagerly, in equal shares.
   uint64_t unexpected_size_soft = uint64_t{256} << 20;
-  uint64_t unexpected_size_hard = uint64_t{4} << 30;  // bytes: beyond this the engine fails
+  // Bytes that unexpected messages never exceed, although the shares of the first peers are larger.
+  uint64_t unexpected_size_hard = uint64_t{4} << 30;
   // Bytes of memory for each peer. While its send queue, including copied bodies, holds this much,
   // requests to the peer return `again`.
   uint64_t send_queue_size = uint64_t{64} << 20;

@@ -221,8 +221,8 @@ size_t engine_core::drive() noexcept {
     flush_delayed_acks();
   if (handshaking_link_count_ != 0)
     check_deadlines();
-  if (unexpected_size_changed_)
-    send_limit_updates();
+  if (credit_changed_)
+    grant_due_credit();
   fail_if_out_of_memory();
   if (has_closed_links_ && !is_out_of_memory_) {
     has_closed_links_ = false;

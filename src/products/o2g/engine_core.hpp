@@ -5,7 +5,8 @@
 //   incoming.cc     received messages and replies
 //   link.cc         bytes to and from a connection
 //   one_sided.cc    one-sided operations
-//   peers.cc        peers and their eager limits
+//   peers.cc        peers
+//   credit.cc       credit for eager messages
 //   connect.cc      connections and their handshake
 //   engine_core.cc  progress, start and shutdown
 //   offload.cc      the message driver
@@ -36,8 +37,9 @@
 
 namespace tanada::o2g {
 
-// Messages up to this size never use rendezvous, so that some message can always be sent.
-inline constexpr uint64_t eager_size_min = 256;
+// Announced messages that no receive matches. Their senders hold more memory for each than this
+// side.
+inline constexpr uint64_t announced_count_max = 1 << 24;
 
 // Smaller parts of a body are received by the set and copied. Larger ones use direct placement.
 inline constexpr uint64_t direct_size_min = 8192;
@@ -73,6 +75,7 @@ struct peer {
   bool has_failed = false;                // its connection failed and was not established again
   bool is_registered = false;             // false: an unregistered peer
   uint64_t unexpected_count = 0;          // its messages in the unexpected buffer
+  uint64_t unexpected_size = 0;           // bytes of those that were not announced
   std::array<uint8_t, 16> endpoint_id{};  // from its last hello message
 };
 
@@ -251,8 +254,22 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void drop_incoming(link &peer_link, status cause) noexcept;
   void drop_unexpected(link &peer_link) noexcept;
   void check_deadlines() noexcept;
-  void send_limit_updates() noexcept;
-  uint64_t eager_limit() const noexcept;
+
+  // credit.cc
+  static bool has_credit(const link &peer_link, uint64_t size) noexcept;
+  static void use_credit(link &peer_link, uint64_t size) noexcept;
+  static void return_credit(link &peer_link, uint64_t size) noexcept;
+  uint64_t credit_window() const noexcept;
+  uint64_t grantable_size(const link &peer_link) const noexcept;
+  void add_granted(link &peer_link, uint64_t size) noexcept;
+  void grant_first_credit(link &peer_link) noexcept;
+  void note_low_credit(link &peer_link) noexcept;
+  bool record_eager(link &peer_link, uint64_t size) noexcept;
+  void count_eager(link &peer_link, uint64_t cost) noexcept;
+  void grant_due_credit() noexcept;
+  bool grant_credit(link &peer_link) noexcept;
+  void send_credit(link &peer_link) noexcept;
+  void revoke_credit(link &peer_link) noexcept;
 
   // batching.cc
   operation *make_operation(const wire::o2g::envelope &head, std::span<const iovec> body) noexcept;
@@ -275,7 +292,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void flush_all_batches() noexcept;
 
   // post.cc
-  bool is_full(const link &peer_link);
+  bool is_full(link &peer_link);
+  void log_long_wait(link &peer_link) noexcept;
   result<link *> link_for_request(peer_index target, bool is_continuation = false);
   bool should_batch(link &peer_link, uint64_t size);
   bool can_send_at_once(const link &peer_link, const send_request &request, uint64_t size) const;
@@ -284,10 +302,15 @@ class engine_core final : public engine, public seams::stream_handler, public re
                     std::span<const iovec> body) noexcept;
   status send(const send_request &request);
   status send_on(link &peer_link, const send_request &request, uint64_t size);
+  // What a call has done of a message that it queues.
+  struct send_start {
+    uint64_t written_size = 0;  // bytes
+    bool is_credited = false;
+  };
   status queue_send(link &peer_link,
                     const send_request &request,
                     const wire::o2g::envelope &head,
-                    uint64_t written_size);
+                    send_start start);
   status start_receive(const receive_request &request);
   bool receive_arrived(receive &receiver);
   status peek(const peek_request &request);
@@ -298,7 +321,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void consume_unexpected(receive *receiver, message *unexpected, std::byte *buffer) noexcept;
   void discard_unexpected(message *unexpected) noexcept;
   void fail_receive(receive *receiver, status code) noexcept;
-  status update_limits() noexcept;
+  status update_credit() noexcept;
   bool has_null_part(std::span<const iovec> parts) noexcept;
   status complete_with_fault(completion done) noexcept;
 
@@ -339,7 +362,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   static scatter receive_parts(const receive &receiver, const incoming &info, std::byte *buffer);
   void request_body(const pulled_message &pulled) noexcept;
   message *buffer_unexpected(link &peer_link, bool is_rendezvous);
-  void fail_at_hard_limit(const link &peer_link);
+  void fail_at_announcement_limit(const link &peer_link);
   void log_peer_failure(const link &peer_link) noexcept;
   void free_unexpected(message *unexpected) noexcept;
   void redirect_unexpected(link &peer_link);
@@ -425,8 +448,10 @@ class engine_core final : public engine, public seams::stream_handler, public re
   bool has_reply_data_ = false;  // this drive has queued replies with data, which are urgent
   ack_batcher ack_batcher_;
   unexpected_buffer unexpected_buffer_;
-  bool unexpected_size_changed_ = false;
-  uint64_t last_eager_limit_ = ~uint64_t{0};
+  std::vector<link *> credit_due_links_;  // links to be granted credit, now or when memory is freed
+  uint64_t unused_credit_ = 0;            // bytes that peers have been granted and have not used
+  uint64_t announced_count_ = 0;          // announced messages in the unexpected buffer
+  bool credit_changed_ = false;           // a link is newly due, or memory was freed
   engine_statistics counters_{};
   log_limit peer_log_limit_;
 

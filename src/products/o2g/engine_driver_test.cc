@@ -151,8 +151,9 @@ TEST_F(driven_engines, mix_frames_of_all_kinds_in_order) {
     sent.push_back(pattern(300, int(i)));
   std::vector<char> untagged(8), sink(8);
   for (size_t i = 0; i < round_count; i++) {
-    if (i % 3 != 0)
+    if (i % 3 != 0) {
       ASSERT_EQ(receive(*b, received[i], i), status::ok);
+    }
     iovec const part = part_of(untagged);
     if (i % 5 == 0) {
       iovec const target = part_of(sink);
@@ -160,8 +161,9 @@ TEST_F(driven_engines, mix_frames_of_all_kinds_in_order) {
       ASSERT_EQ(a->speaker->post_send({.target = a->peer(*b), .parts = {&part, 1}}), status::ok);
     }
     ASSERT_EQ(send(*a, *b, sent[i], i), status::ok);
-    if (i % 3 == 0)
+    if (i % 3 == 0) {
       ASSERT_EQ(receive(*b, received[i], i), status::ok);
+    }
   }
   ASSERT_TRUE(settle(round_count + round_count / 5, round_count + round_count / 5));
   EXPECT_EQ(received, sent);
@@ -196,11 +198,13 @@ TEST(message_driver_envelopes, agree_with_the_protocol) {
       static_assert(sizeof decoded == sizeof head);
       std::memcpy(&decoded, &head, sizeof decoded);
       bool const has_size = kind >= 13 && size != 0;  // these have no body: the engine rejects it
-      if (!has_size)
+      if (!has_size) {
         EXPECT_EQ(o2g_envelope_is_valid(&decoded), wire::o2g::envelope_check(head) == status::ok)
             << kind;
-      if (o2g_envelope_is_valid(&decoded))
+      }
+      if (o2g_envelope_is_valid(&decoded)) {
         EXPECT_EQ(o2g_envelope_following_size(&decoded), wire::o2g::following_size(head)) << kind;
+      }
       EXPECT_EQ(o2g_envelope_is_message(&decoded), kind == unsigned(wire::o2g::kind::message));
     }
   }

@@ -61,8 +61,8 @@ void engine_core::dispatch_envelope(link &peer_link) {
       return begin_atomic(peer_link);
     case kind::ack:
       return handle_ack(peer_link);
-    case kind::limit_update:
-      peer_link.eager_limit = peer_link.head.data;
+    case kind::credit:
+      peer_link.credit_size = std::max(peer_link.credit_size, peer_link.head.data);
       return;
     case kind::goodbye:
       peer_link.received_goodbye = true;
@@ -110,13 +110,11 @@ void engine_core::log_peer_failure(const link &peer_link) noexcept {
     std::string const address = to_text(peers_[peer_link.peer].address);
     if (code == status::no_space)
       log(log_level::error,
-          "o2g: the endpoint {} failed: it holds {} unexpected messages, {} bytes, and its limit "
-          "is {} bytes (TND_O2G_DUMP_HARD there). Requests of {} to it fail. Post receives "
-          "earlier, send fewer messages ahead of them, or raise TND_O2G_DUMP_HARD",
+          "o2g: the endpoint {} failed: {} messages were announced to it that no receive matches, "
+          "the most that it accepts. Requests of {} to it fail. Post receives earlier, or send "
+          "fewer messages ahead of them",
           address,
           head.id,
-          head.address,
-          head.tag,
           name_);
     else
       log(log_level::error,
@@ -130,12 +128,8 @@ void engine_core::log_peer_failure(const link &peer_link) noexcept {
 void engine_core::begin_message(link &peer_link, bool is_rendezvous) {
   TND_ASSERT(peer_link.peer < peers_.size() && peer_link.message == nullptr);
   envelope const &head = peer_link.head;
-  if (!is_rendezvous &&
-      head.size > std::max<uint64_t>(peer_link.advertised_limit_max, inject_size_max))
-    return drop_on_violation(peer_link, "sent an eager message beyond the eager limit");
-  if (is_rendezvous && head.size <= eager_size_min)
-    return drop_on_violation(peer_link,
-                             "used rendezvous for a message below the minimal eager limit");
+  if (!is_rendezvous && !record_eager(peer_link, head.size))
+    return drop_on_violation(peer_link, "sent an eager message beyond its credit");
   bool const is_tagged = (head.flags & wire::o2g::tagged) != 0;
   peer_link.info = {is_tagged ? head.tag : 0,
                     head.data,
@@ -256,26 +250,18 @@ void engine_core::finish_receive(receive *receiver,
   }
 }
 
-// The next message of this link exceeds the hard limit.
-void engine_core::fail_at_hard_limit(const link &peer_link) {
-  uint64_t unexpected_count = 0;
-  for (peer const &peer_entry : peers_)
-    unexpected_count += peer_entry.unexpected_count;
+// The next message of this link exceeds the limit on announced messages.
+void engine_core::fail_at_announcement_limit(const link &peer_link) {
   peer const &sender = peers_[peer_link.peer];
   bounded_text const reason = format_text(
-      "it holds {} unexpected messages, {} bytes, and the next one, of {} bytes, would exceed "
-      "TND_O2G_DUMP_HARD={}. {} of them are from {}. Post receives earlier, send fewer messages "
-      "ahead of them, or raise TND_O2G_DUMP_HARD",
-      unexpected_count,
-      counters_.unexpected_size,
-      peer_link.info.size,
-      options_.unexpected_size_hard,
+      "its peers have announced {} messages that no receive matches, the most that it accepts. {} "
+      "unexpected messages are from {}. Post receives earlier, or send fewer messages ahead of "
+      "them",
+      announced_count_,
       sender.unexpected_count,
       to_text(sender.address));
   wire::o2g::envelope notice;
-  notice.id = unexpected_count;
-  notice.address = counters_.unexpected_size;
-  notice.tag = options_.unexpected_size_hard;
+  notice.id = announced_count_;
   fail_engine(status::no_space, reason.c_str(), notice);
 }
 
@@ -283,28 +269,29 @@ void engine_core::fail_at_hard_limit(const link &peer_link) {
 // rendezvous. Null: there is no space, and the engine has failed.
 message *engine_core::buffer_unexpected(link &peer_link, bool is_rendezvous) {
   uint64_t const size = sizeof(message) + (is_rendezvous ? 0 : peer_link.info.size);
-  bool const is_full = counters_.unexpected_size + size > options_.unexpected_size_hard;
-  void *const memory = is_full ? nullptr : unexpected_buffer_.allocate(size);
-  if (memory == nullptr && !is_full) {
+  if (is_rendezvous && announced_count_ == announced_count_max) {
+    fail_at_announcement_limit(peer_link);
+    return nullptr;
+  }
+  void *const memory = unexpected_buffer_.allocate(size);
+  if (memory == nullptr) {
     set_out_of_memory();
     return nullptr;
   }
-  if (is_full) {
-    fail_at_hard_limit(peer_link);
-    return nullptr;
-  }
+  announced_count_ += is_rendezvous;
   auto *const unexpected = new (memory) message;
   unexpected->key = {peer_link.info.tag, peer_link.info.source};
   unexpected->current_state = is_rendezvous ? message::state::rendezvous : message::state::arriving;
+  unexpected->is_announced = is_rendezvous;
   unexpected->info = peer_link.info;
   unexpected->peer_link = &peer_link;
   unexpected->allocated_size = size;
   peers_[peer_link.peer].unexpected_count++;
+  peers_[peer_link.peer].unexpected_size += is_rendezvous ? 0 : size;
   counters_.unexpected_count++;
   counters_.unexpected_size += size;
   counters_.unexpected_size_peak =
       std::max(counters_.unexpected_size_peak, counters_.unexpected_size);
-  unexpected_size_changed_ = true;
   return unexpected;
 }
 
@@ -313,9 +300,13 @@ void engine_core::free_unexpected(message *unexpected) noexcept {
   TND_ASSERT(!unexpected->is_queued);
   TND_ASSERT(peers_[unexpected->info.source].unexpected_count != 0);
   TND_ASSERT(counters_.unexpected_size >= size);
-  peers_[unexpected->info.source].unexpected_count--;
+  bool const is_announced = unexpected->is_announced;
+  peer &sender = peers_[unexpected->info.source];
+  sender.unexpected_count--;
+  sender.unexpected_size -= is_announced ? 0 : size;
+  announced_count_ -= is_announced;
   counters_.unexpected_size -= size;
-  unexpected_size_changed_ = true;
+  credit_changed_ = true;
   unexpected->~message();
   unexpected_buffer_.release(unexpected, size);
 }
@@ -397,6 +388,7 @@ void engine_core::answer_pull(link &peer_link) {
       op->head.kind != uint8_t(kind::announce) || peer_link.head.size > op->head.size)
     return drop_on_violation(peer_link, "pulled a message that was not announced");
   bool const wants_ack = (op->head.flags & wire::o2g::wants_ack) != 0;
+  peer_link.release(*op);
   op->head.kind = uint8_t(kind::body);
   op->head.id = peer_link.head.address;
   op->head.size = peer_link.head.size;
@@ -421,6 +413,7 @@ void engine_core::handle_ack(link &peer_link) {
     return drop_on_violation(peer_link, "sent an ACK with status ok instead of the data requested");
   awaiting_reply_.remove(peer_link.head.id);
   op->id = 0;
+  peer_link.release(*op);
   finish(op, code);
 }
 

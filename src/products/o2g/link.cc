@@ -44,14 +44,17 @@ size_t unsent_parts(const operation &op, std::span<iovec> parts) {
 
 }  // namespace
 
-// Called before the first byte is sent. A message above the receiver's eager limit is announced
+// Called before the first byte is sent. A message without credit at the receiver is announced
 // instead. False: no memory.
 bool engine_core::begin_send(link &peer_link, operation &op) noexcept {
-  bool const is_large = op.head.kind == uint8_t(kind::message) && !op.is_eager_only &&
-                        op.head.size > std::max(peer_link.eager_limit, eager_size_min);
-  if (!is_large)
+  if (op.is_batch || op.head.kind != uint8_t(kind::message) || op.is_credited)
     return true;
-  TND_ASSERT(op.written_size == 0 && op.copy == nullptr);
+  TND_ASSERT(op.written_size == 0);
+  if (has_credit(peer_link, op.head.size)) {
+    use_credit(peer_link, op.head.size);
+    op.is_credited = true;
+    return true;
+  }
   if (op.id == 0)
     op.id = awaiting_reply_.add(&op);
   if (op.id == 0) {
@@ -126,7 +129,12 @@ uint64_t engine_core::write_joined(const link &peer_link, std::span<const iovec>
 void engine_core::finish_write(operation *op) noexcept {
   TND_ASSERT(!op->is_queued && op->peer_link->replies_size >= op->reply_size);
   op->peer_link->replies_size -= op->reply_size;
-  op->copy = nullptr;  // an operation with a copy is sent only once
+  if (op->head.kind == uint8_t(kind::announce)) {
+    if (op->copy != nullptr)
+      op->peer_link->hold(*op);  // the body is sent when it is pulled
+    return;
+  }
+  op->copy = nullptr;
   if (op->id == 0)
     finish(op, status::ok);
 }

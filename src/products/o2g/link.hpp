@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/base/assert.hpp"
@@ -42,11 +43,11 @@ struct link {
   bool is_in_driver = false;  // the message driver reads the socket
   bool only_delayed_acks = false;  // corked, and all queued operations are ACKs that are not urgent
   peer_index peer = any_peer;
-  uint32_t partial_size = 0;          // bytes received of the next envelope
-  uint64_t remaining_size = 0;        // bytes of the body not yet received
-  uint64_t serial = 0;                // unique within the engine
-  uint64_t advertised_limit_max = 0;  // bytes: the largest eager limit ever sent to the peer.
-                                      // Larger messages must use rendezvous
+  uint32_t partial_size = 0;    // bytes received of the next envelope
+  uint64_t remaining_size = 0;  // bytes of the body not yet received
+  uint64_t serial = 0;          // unique within the engine
+  uint64_t granted_size = 0;    // bytes: the credit of the peer
+  uint64_t received_cost = 0;   // bytes of it that its messages have used
   seams::stream_id stream = seams::no_stream;
   operation *first = nullptr, *last = nullptr;  // the send queue, in order
 
@@ -60,7 +61,7 @@ struct link {
   uint64_t deadline_ns = 0;
   bool is_driver_refused = false;  // the message driver cannot read the socket
   uint32_t driver_connection = 0;
-  uint64_t queued_size = 0;  // bytes that the send queue holds, without replies
+  uint64_t queued_size = 0;  // bytes that the send queue and held operations have, without replies
   full_peers *full = nullptr;
   // For the detection of a flood of small messages: see engine_core::should_batch().
   uint64_t burst_visit = 0, burst_ns = 0;
@@ -68,9 +69,12 @@ struct link {
   uint32_t corked_count = 0;  // operations
   std::vector<std::byte> batch;
   wire::o2g::hello_message peer_hello{};  // duplicate: the peer's hello, for promote_duplicate()
-  uint64_t eager_limit = 0;               // bytes: the peer's eager limit
-  uint64_t advertised_limit = 0;
-  operation *limit_update = nullptr;  // in the send queue; carries advertised_limit
+  uint64_t credit_size = 0;               // bytes: this side's credit at the peer
+  uint64_t sent_cost = 0;                 // bytes of it that have been used
+  bool is_credit_due = false;
+  uint64_t full_since_ns = 0;          // 0: the queue is not known to be full
+  uint64_t held_count = 0;             // announced operations whose copies are kept
+  operation *credit_update = nullptr;  // in the send queue; carries granted_size
   uint64_t replies_size = 0;  // bytes of queued replies, which grow if the peer does not read
   std::vector<std::byte> control_body;  // body of a handshake message or atomic
   struct message *message = nullptr;
@@ -78,10 +82,12 @@ struct link {
   region_range range{};
   status access_status = status::ok;  // not ok: the peer's put or atomic is not carried out
 
-  // Whether an operation is queued that has already completed to the program.
+  // Whether an operation that has already completed to the program is queued, or announced.
   bool has_injected() const noexcept {
+    if (held_count != 0)
+      return true;
     for (operation const *op = first; op != nullptr; op = op->next)
-      if (op->is_batch || (op->copy != nullptr && op->id == 0))
+      if (op->is_batch || op->copy != nullptr)
         return true;
     return false;
   }
@@ -96,10 +102,7 @@ struct link {
     op->next = nullptr;
     op->peer_link = this;
     op->is_queued = true;
-    bool const was_full = is_full();
-    queued_size += op->held_size();
-    if (!was_full && is_full())
-      full->count++;
+    add_held(op->held_size());
     (last == nullptr ? first : last->next) = op;
     last = op;
   }
@@ -109,15 +112,41 @@ struct link {
     first = op->next;
     if (first == nullptr)
       last = nullptr;
-    if (limit_update == op)
-      limit_update = nullptr;
+    if (credit_update == op)
+      credit_update = nullptr;
     op->is_queued = false;
+    drop_held(op->held_size());
+    return op;
+  }
+
+  // Counts a copy that an operation keeps outside of the queue.
+  void hold(operation &op) noexcept {
+    TND_ASSERT(!op.is_queued && !op.is_held);
+    op.is_held = true;
+    held_count++;
+    add_held(op.held_size());
+  }
+  void release(operation &op) noexcept {
+    if (!std::exchange(op.is_held, false))
+      return;
+    TND_ASSERT(held_count != 0);
+    held_count--;
+    drop_held(op.held_size());
+  }
+
+ private:
+  void add_held(uint64_t size) noexcept {
     bool const was_full = is_full();
-    TND_ASSERT(queued_size >= op->held_size());
-    queued_size -= op->held_size();
+    queued_size += size;
+    if (!was_full && is_full())
+      full->count++;
+  }
+  void drop_held(uint64_t size) noexcept {
+    bool const was_full = is_full();
+    TND_ASSERT(queued_size >= size);
+    queued_size -= size;
     if (was_full && !is_full())
       full->count--;
-    return op;
   }
 };
 

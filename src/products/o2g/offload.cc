@@ -184,6 +184,8 @@ void engine_core::finish_driver_receive(const driver_completion &event) noexcept
   if (receiver->is_queued)
     tagged_matcher_.remove(*receiver);
   auto const item = driver_links_.find(event.connection);
+  if (item != driver_links_.end())
+    count_eager(*item->second, wire::o2g::eager_cost(event.size));
   incoming const info{event.tag,
                       event.data,
                       event.size,

@@ -25,21 +25,23 @@ struct operation {
   uint64_t body_size = 0;             // bytes of `parts` to send after the envelope
   uint64_t written_size = 0;          // bytes of envelope and body written to the socket
   std::unique_ptr<std::byte[]> copy;  // an injected body
+  uint64_t copy_size = 0;             // bytes
   region_use source_use{};            // keeps the source memory of a reply to a get
   scatter reply_parts{};              // destination of the reply: get, fetching atomics
   completion done{};
   link *peer_link = nullptr;
   uint64_t id = 0;  // its ID while it waits for a reply; 0: it completes when it has been written
-  bool errors_only = false;    // a completion only if it fails
-  bool is_internal = false;    // not a request of the program: it has no completion
-  bool is_eager_only = false;  // never uses rendezvous
+  bool errors_only = false;  // a completion only if it fails
+  bool is_internal = false;  // not a request of the program: it has no completion
+  bool is_credited = false;  // a message that has used credit
+  bool is_held = false;      // its copy is counted by its link although it is not queued
   bool is_queued = false;
   bool is_batch = false;    // a batch carrier: its body consists of envelopes and bodies
   uint64_t reply_size = 0;  // bytes counted in the link's replies_size
 
   // Bytes that it holds while queued. Replies are counted in their link's `replies_size` instead.
   uint64_t held_size() const {
-    return reply_size != 0 ? 0 : sizeof *this + (copy != nullptr ? body_size : 0);
+    return reply_size != 0 ? 0 : sizeof *this + copy_size;
   }
   uint64_t size() const {
     return (is_batch ? 0 : sizeof head) + body_size;
@@ -96,6 +98,7 @@ struct message : arrived_entry {
   uint64_t received_size = 0;   // bytes
   receive *receiver = nullptr;  // matched while the message was still arriving
   std::byte *receive_buffer = nullptr;
+  bool is_announced = false;
   bool is_discarded = false;  // discarded: freed when all of it has been received
   void *claim_context = nullptr;
   uint64_t allocated_size = 0;  // bytes, including this header

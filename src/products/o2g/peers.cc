@@ -101,49 +101,4 @@ result<link *> engine_core::link_for_peer(peer_index index) {
   return peer_entry.current;
 }
 
-// Returns the largest message in bytes that each peer may send eagerly, such that all of them at
-// once stay below the soft limit.
-uint64_t engine_core::eager_limit() const noexcept {
-  if (counters_.unexpected_size >= options_.unexpected_size_soft)
-    return 0;
-  return std::bit_floor((options_.unexpected_size_soft - counters_.unexpected_size) /
-                        std::max<size_t>(1, links_.size()));
-}
-
-// Sends a lower limit at once, and a higher one only if it is at least four times as large.
-void engine_core::send_limit_updates() noexcept {
-  unexpected_size_changed_ = false;
-  uint64_t const limit = eager_limit();
-  if (limit == last_eager_limit_)
-    return;
-  last_eager_limit_ = limit;
-  for (size_t i = 0; i < links_.size(); i++) {
-    link &peer_link = *links_[i];
-    if (peer_link.is_self) {
-      peer_link.eager_limit = limit;
-      peer_link.advertised_limit_max = std::max(peer_link.advertised_limit_max, limit);
-    }
-    bool const must_send = limit < peer_link.advertised_limit ||
-                           limit / 4 >= std::max<uint64_t>(peer_link.advertised_limit, 1);
-    if (peer_link.current_phase != link::phase::established || peer_link.is_self || !must_send)
-      continue;
-    peer_link.advertised_limit = limit;
-    peer_link.advertised_limit_max = std::max(peer_link.advertised_limit_max, limit);
-    if (peer_link.limit_update != nullptr &&
-        peer_link.limit_update->written_size ==
-            0) {  // a peer that does not read gets only the latest limit
-      peer_link.limit_update->head.data = limit;
-      continue;
-    }
-    envelope head;
-    head.kind = uint8_t(kind::limit_update);
-    head.data = limit;
-    peer_link.limit_update = make_operation(head, {});
-    if (peer_link.limit_update == nullptr)
-      return set_out_of_memory();
-    peer_link.limit_update->is_internal = true;
-    send_operation(peer_link, peer_link.limit_update);
-  }
-}
-
 }  // namespace tanada::o2g

@@ -14,6 +14,7 @@ using wire::o2g::kind;
 namespace {
 
 constexpr uint32_t burst_count_min = 16;  // messages to one peer, each soon after the previous one
+constexpr uint64_t long_wait_ns = 10'000'000'000;
 constexpr uint64_t burst_pause_ns = 20'000;  // the longest pause between them
 
 // The completion of a peek, or of discarding a claimed message.
@@ -83,11 +84,33 @@ status engine_core::complete_with_fault(completion done) noexcept {
 
 // Whether a request must be refused because the peer does not read and its send queue is full.
 // Makes progress in that case, so that a caller that retries without polling succeeds in the end.
-bool engine_core::is_full(const link &peer_link) {
-  if (is_running_deferred_ || !peer_link.is_full())
+bool engine_core::is_full(link &peer_link) {
+  if (is_running_deferred_ || !peer_link.is_full()) {
+    peer_link.full_since_ns = 0;
     return false;
+  }
+  log_long_wait(peer_link);
   drive();
   return true;
+}
+
+// Logs once that a queue has been full for long because receives are missing.
+void engine_core::log_long_wait(link &peer_link) noexcept {
+  uint64_t const now_ns = clock_.now_ns();
+  if (peer_link.full_since_ns == 0)
+    peer_link.full_since_ns = now_ns;
+  if (peer_link.held_count == 0 || now_ns < peer_link.full_since_ns + long_wait_ns)
+    return;
+  peer_link.full_since_ns = ~uint64_t{0} - long_wait_ns;
+  log_peer_error([&] {
+    log(log_level::warning,
+        "o2g: requests to {} have waited for {} s: {} messages to it wait for receives there, and "
+        "fill TND_O2G_SEND_QUEUE={}",
+        to_text(peers_[peer_link.peer].address),
+        long_wait_ns / 1'000'000'000,
+        peer_link.held_count,
+        options_.send_queue_size);
+  });
 }
 
 // Returns the link for a request to a peer. again: its send queue is full.
@@ -173,7 +196,7 @@ bool engine_core::can_send_at_once(const link &peer_link,
                                    uint64_t size) const {
   return peer_link.current_phase == link::phase::established && peer_link.first == nullptr &&
          !peer_link.is_blocked && !peer_link.is_self && !request.delivery_complete &&
-         size <= std::max(peer_link.eager_limit, eager_size_min);
+         has_credit(peer_link, size);
 }
 
 status engine_core::send_on(link &peer_link, const send_request &request, uint64_t size) {
@@ -182,6 +205,7 @@ status engine_core::send_on(link &peer_link, const send_request &request, uint64
   bool const is_flood = should_batch(peer_link, size);
   bool const can_send_now = can_send_at_once(peer_link, request, size);
   if (can_send_now && is_flood) {
+    use_credit(peer_link, size);
     add_to_batch(peer_link, head, request.parts);
     if (!request.errors_only)
       complete(send_completion(request, size));
@@ -190,7 +214,9 @@ status engine_core::send_on(link &peer_link, const send_request &request, uint64
   if (!peer_link.batch.empty())
     flush_batch(peer_link);
   uint64_t written_size = 0;
-  if (can_send_now && peer_link.first == nullptr && !is_out_of_memory_) {
+  bool const is_begun = can_send_now && peer_link.first == nullptr && !is_out_of_memory_;
+  if (is_begun) {
+    use_credit(peer_link, size);
     written_size = send_now(peer_link, head, request.parts);
     if (written_size == sizeof head + size) {
       if (!request.errors_only)
@@ -199,26 +225,28 @@ status engine_core::send_on(link &peer_link, const send_request &request, uint64
     }
     peer_link.is_blocked = true;
   }
-  return queue_send(peer_link, request, head, written_size);
+  return queue_send(peer_link, request, head, {written_size, is_begun});
 }
 
-// Queues a message of which `written_size` bytes have been sent.
+// Queues a message that may have been begun.
 status engine_core::queue_send(link &peer_link,
                                const send_request &request,
                                const envelope &head,
-                               uint64_t written_size) {
+                               send_start start) {
   operation *const op =
       make_request(head, request.parts, request.inject, request.delivery_complete);
   if (op == nullptr) {
-    if (written_size != 0)
+    if (start.written_size != 0)
       drop_link(peer_link, status::no_memory);  // a partly sent message cannot be withdrawn
+    else if (start.is_credited)
+      return_credit(peer_link, head.size);
     return status::no_memory;
   }
-  TND_ASSERT(written_size < op->size());
+  TND_ASSERT(start.written_size < op->size());
   op->done = send_completion(request, head.size);
   op->errors_only = request.errors_only;
-  op->written_size = written_size;
-  op->is_eager_only = request.inject;
+  op->written_size = start.written_size;
+  op->is_credited = start.is_credited;
   send_operation(peer_link, op);
   return status::ok;
 }
@@ -262,19 +290,19 @@ status engine_core::start_receive(const receive_request &request) {
   }
   receiver->multi_receive_min = request.multi_receive_min;
   if (receive_arrived(*receiver))
-    return update_limits();
+    return update_credit();
   bool const is_named = receiver->pattern.source < peers_.size();
   if (is_named && peers_[receiver->pattern.source].has_failed &&
       peers_[receiver->pattern.source].current == nullptr) {
     fail_receive(receiver, status::peer_lost);
-    return update_limits();
+    return update_credit();
   }
   if (request.tagged && !put_in_driver(*receiver)) {
     receives_.release(receiver);
     return status::no_memory;
   }
   matcher_for(request.tagged).add(*receiver);
-  return update_limits();
+  return update_credit();
 }
 
 // Receives the unexpected messages that match a new receive. True: the receive accepts no more, and
@@ -299,10 +327,10 @@ bool engine_core::receive_arrived(receive &receiver) {
   }
 }
 
-// Sends the eager limits that have changed because of a request. Always returns ok.
-status engine_core::update_limits() noexcept {
-  if (unexpected_size_changed_)
-    send_limit_updates();
+// Grants credit for memory that a request has freed. Always returns ok.
+status engine_core::update_credit() noexcept {
+  if (credit_changed_)
+    grant_due_credit();
   return status::ok;
 }
 
@@ -383,7 +411,7 @@ status engine_core::peek(const peek_request &request) {
       discard_unexpected(unexpected);
   }
   complete(done);
-  return update_limits();
+  return update_credit();
 }
 
 status engine_core::post_receive_claimed(const receive_request &request) {
@@ -404,7 +432,7 @@ status engine_core::receive_claimed(const receive_request &request) {
   std::byte *buffer = nullptr;
   reserve_space(*receiver, unexpected->info, buffer);
   consume_unexpected(receiver, unexpected, buffer);
-  return update_limits();
+  return update_credit();
 }
 
 status engine_core::discard_claimed(void *context, bool is_quiet, void *owner) {
@@ -425,7 +453,7 @@ status engine_core::discard_claimed_message(const discard_request &request) {
   discard_unexpected(unexpected);
   if (!request.errors_only)
     complete(done);
-  return update_limits();
+  return update_credit();
 }
 
 status engine_core::cancel(void *context) {

@@ -108,12 +108,12 @@ class raw_peer {
     }
     return true;
   }
-  // The next envelope other than an eager limit update, and its body.
+  // The next envelope other than a credit update, and its body.
   bool receive(envelope &head, std::string *body = nullptr) {
     do {
       if (!receive(&head, sizeof head) || envelope_check(head) != status::ok)
         return false;
-    } while (kind(head.kind) == kind::limit_update);
+    } while (kind(head.kind) == kind::credit);
     std::string bytes(following_size(head), 0);
     if (!receive(bytes.data(), bytes.size()))
       return false;
@@ -142,7 +142,7 @@ class raw_peer {
     mine.family = 4;
     mine.bytes = address.bytes;
     mine.endpoint = {42};
-    mine.eager_limit = uint64_t{1} << 30;
+    mine.credit = credit;
     return mine;
   }
   bool send(kind what, const hello_message &mine) {
@@ -162,6 +162,7 @@ class raw_peer {
   }
 
   seams::socket_address address{};
+  uint64_t credit = 0;  // bytes, of the next handshake
 
  private:
   loopback_listener listener_;

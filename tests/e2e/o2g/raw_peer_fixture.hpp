@@ -182,14 +182,9 @@ struct raw_request_test : raw_peer_test {
     (void)peer.send(head, body);
     refuses();
   }
-  // The message to be sent is announced by rendezvous, because the peer's eager limit is too small.
+  // The message to be sent is announced, because the peer has granted no credit.
   uint64_t announced(std::string &message, bool delivered) {
-    envelope head = head_of(kind::limit_update);
-    head.data = 0;
-    EXPECT_TRUE(peer.send(head));
-    EXPECT_TRUE(
-        peer.send(at_region(kind::get, 0, 1)));  // its answer shows that the limit was received
-    EXPECT_TRUE(peer.receive(head));
+    envelope head;
     EXPECT_EQ(post_send(message, delivered), status::ok);
     EXPECT_TRUE(peer.receive(head));
     EXPECT_EQ(head.kind, uint8_t(kind::announce));

@@ -44,13 +44,30 @@ TEST_F(raw_request_test, an_answer_of_another_kind_than_was_asked_for) {
   }
 }
 
-TEST_F(raw_request_test, an_announcement_of_what_need_not_be) {
-  for (uint64_t const size : {0, 256}) {
-    envelope head = message_head(size, 7);
-    head.kind = uint8_t(kind::announce);
-    says(head);
-    greet_anew();
+TEST_F(raw_request_test, a_message_beyond_its_credit) {
+  attacked->speaker.reset();
+  make({.unexpected_size_soft = 4096, .unexpected_size_hard = 4096});
+  greet_anew();
+  for (int i = 0; i < 5; i++)
+    ASSERT_TRUE(peer.send(message_head(0, 7)));
+  EXPECT_TRUE(soon([&] { return attacked->speaker->statistics().unexpected_count == 5; }));
+  says(message_head(4096, 7), std::string(4096, 'x'));
+  kept_size = attacked->speaker->statistics().unexpected_size;
+}
+
+TEST_F(raw_request_test, less_credit_than_before) {
+  peer.credit = uint64_t{1} << 20;
+  greet_anew();
+  std::string sent(100'000, 's'), body;
+  envelope head = head_of(kind::credit);
+  for (uint64_t const credit : {0, 1}) {
+    head.data = credit;
+    ASSERT_TRUE(peer.send(head));
   }
+  ASSERT_EQ(post_send(sent, false), status::ok);
+  ASSERT_TRUE(peer.receive(head, &body));
+  EXPECT_EQ(head.kind, uint8_t(kind::message));
+  EXPECT_EQ(body, sent);
 }
 
 TEST_F(raw_request_test, a_body_of_another_size_than_pulled) {
@@ -90,6 +107,8 @@ TEST_F(raw_request_test, a_body_that_another_peer_was_to_send) {
 // The endpoint's second message waits behind one that fills the socket; its number can be guessed.
 TEST_F(raw_request_test, thanks_for_what_was_not_sent_yet) {
   std::string large(64 << 20, 'l'), small = "small";
+  peer.credit = uint64_t{1} << 30;
+  greet_anew();
   ASSERT_EQ(post_send(large, false), status::ok);
   ASSERT_EQ(post_send(small, true), status::ok);
   ASSERT_TRUE(peer.send(numbered(kind::ack, uint64_t{1} << 32)));

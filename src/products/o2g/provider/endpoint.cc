@@ -140,7 +140,7 @@ void log_opened(const endpoint &self,
                 const engine_options &options,
                 const std::string &engine_name) {
   log(log_level::info,
-      "o2g: the endpoint {} is open, driven by {}; unexpected messages: rendezvous above {} bytes, "
+      "o2g: the endpoint {} is open, driven by {}; unexpected messages: credit for {} bytes, "
       "limit {} bytes; {} cookie; {}",
       to_text(self.source),
       engine_name,
