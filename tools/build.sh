@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Configure and build one preset. usage: tools/build.sh PRESET [task of tools/setup.sh ...]
-# `make help` describes CUDA=auto|1|0. With TARGET=name only that target is built. INSTALL_PREFIX is
+# `make help` describes CUDA=auto|1|0. With TARGET="name ..." only these targets are built. INSTALL_PREFIX is
 # the prefix of an installation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,4 +77,5 @@ if ! cmake --preset "$preset" "${options[@]}" >"$log" 2>&1; then
   exit 1
 fi
 sed -n 's/^-- \(CUDA: .*\)/build: \1/p' "$log"
-cmake --build "build/$preset" --parallel "$(nproc)" ${TARGET:+--target "$TARGET"}
+read -ra targets <<<"${TARGET:-all}"
+cmake --build "build/$preset" --parallel "$(nproc)" --target "${targets[@]}"
