@@ -347,7 +347,12 @@ fabric::fabric(world &owner, fabric_faults faults) : network_{std::make_shared<n
   network_->faults = faults;
 }
 
-fabric::~fabric() = default;
+// Operations in flight refer to the network and to each other's endpoints.
+fabric::~fabric() {
+  network_->held_actions.clear();
+  for (auto const &[name, node] : network_->nodes)
+    node->inbound.clear();
+}
 
 result<std::unique_ptr<seams::fabric_endpoint>> fabric::open(const std::string &name,
                                                              const fabric_options &options) {
