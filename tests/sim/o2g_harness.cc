@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/wire/o2g.hpp"
+
 namespace tanada::test {
 
 using o2g::completion_kind;
@@ -47,6 +49,9 @@ o2g_run::o2g_run(uint64_t seed, o2g_weather kind)
     // The first messages fit nowhere, or everything does, or something in between.
     options.unexpected_size_soft =
         world_.random.below(3) == 0 ? 1'000 : world_.random.between(2'000, 400'000);
+    if (world_.random.below(2) == 0)
+      options.unexpected_size_hard = options.unexpected_size_soft;
+    made.unexpected_size_hard = options.unexpected_size_hard;
     if (made.regions.add(region_key, made.memory.data(), region_size, 0, {true, true}) !=
         status::ok)
       fail("no region");
@@ -191,6 +196,10 @@ void o2g_run::look(endpoint &at) {
 size_t o2g_run::poll(endpoint &at) {
   uint64_t const before_ns = world_.now_ns();
   size_t const count = at.engine->poll();
+  auto const counts = at.engine->statistics();
+  if (counts.unexpected_size >
+      at.unexpected_size_hard + counts.announced_count * wire::o2g::message_overhead)
+    fail("unexpected messages exceed their limit");
   if (world_.now_ns() != before_ns)
     fail("a poll slept for " + std::to_string(world_.now_ns() - before_ns) + " ns");
   reap(at);

@@ -58,6 +58,7 @@ class o2g_run {
     uint64_t offset = 0;                // in the slice
   };
   struct endpoint final : o2g::completion_sink {
+    uint64_t unexpected_size_hard = 0;
     o2g_run *run = nullptr;
     uint32_t number = 0;
     caller_habit habit = caller_habit::mixes;

@@ -34,7 +34,8 @@ uint64_t engine_core::credit_window() const noexcept {
   return options_.unexpected_size_soft / std::max<size_t>(1, links_.size());
 }
 
-// The bytes by which the credit of a peer may grow now.
+// The bytes by which the credit of a peer may grow now. The last half of what the hard limit leaves
+// is for other peers.
 uint64_t engine_core::grantable_size(const link &peer_link) const noexcept {
   uint64_t const held_size =
       peer_link.peer == any_peer ? 0 : peers_[peer_link.peer].unexpected_size;
@@ -43,7 +44,7 @@ uint64_t engine_core::grantable_size(const link &peer_link) const noexcept {
   uint64_t const total = counters_.unexpected_size + unused_credit_;
   if (used >= window || total >= options_.unexpected_size_hard)
     return 0;
-  return std::min(window - used, options_.unexpected_size_hard - total);
+  return std::min(window - used, (options_.unexpected_size_hard - total + 1) / 2);
 }
 
 void engine_core::add_granted(link &peer_link, uint64_t size) noexcept {

@@ -165,6 +165,7 @@ struct atomic_request {
 struct engine_statistics {
   uint64_t sent_count = 0, received_count = 0, unexpected_count = 0, rendezvous_count = 0;
   uint64_t unexpected_size = 0, unexpected_size_peak = 0;  // bytes
+  uint64_t announced_count = 0;  // announced messages that no receive has matched
   uint64_t poll_count = 0, sleep_count = 0, thread_drive_count = 0;
   uint64_t connection_count = 0, peer_count = 0;
   uint64_t driver_connection_count = 0;  // connections that the message driver reads

@@ -290,6 +290,7 @@ engine_statistics engine_core::statistics() const {
   engine_statistics snapshot = counters_;
   snapshot.peer_count = peers_.size();
   snapshot.driver_connection_count = driver_links_.size();
+  snapshot.announced_count = announced_count_;
   for (auto const &peer_link : links_)
     snapshot.connection_count +=
         peer_link->current_phase == link::phase::established && !peer_link->is_self;
