@@ -352,7 +352,7 @@ cost cost_of(receiver &at, senders &from, uint32_t under_way, size_t turns) {
   return {median(std::move(receiving)), median(std::move(whole))};
 }
 
-// Of each round; with fewer sockets than many_count there are none with as many under way.
+// Of each round. Those of many messages are empty with fewer sockets than many_count.
 struct costs {
   std::vector<double> one, one_whole, many, many_whole;
 };
