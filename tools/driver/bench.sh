@@ -24,7 +24,7 @@ while getopts qdt:n:o: option; do
 done
 shift $((OPTIND - 1))
 export UML_PLAIN=1
-tools/setup.sh build test kernel mpi bench
+tools/setup.sh build kernel mpi
 tools/mpi/install.sh openmpi4 mpich5
 for target in o2g-fi bench_o2g_cost; do
   if [ ! -f build/release/CMakeCache.txt ]; then
