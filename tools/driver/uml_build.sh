@@ -67,12 +67,17 @@ configure() {
   done
 }
 
+wanted="$features $checks $faults not: $disabled"
+is_built() { [ "$(cat "$tree/done" 2>/dev/null)" = "$wanted" ]; }
+if is_built; then
+  echo "$tree/linux"
+  exit 0
+fi
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock -w 3600 9 || die "another one has been building the kernel for an hour"
 [ -e "$source/Makefile" ] || fetch_source
-wanted="$features $checks $faults not: $disabled"
-if [ "$(cat "$tree/done" 2>/dev/null)" != "$wanted" ]; then
+if ! is_built; then
   echo "uml: building a kernel in $tree, which takes some fifteen minutes" >&2
   mkdir -p "$tree"
   open_options
