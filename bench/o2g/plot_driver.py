@@ -56,7 +56,8 @@ def main(source, target):
     )
     for axes, (class_name, transports) in zip(all_axes[:, 0], found.items()):
         draw(axes, class_name, transports, rival)
-    all_axes[0, 0].legend()
+    handles, labels = all_axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
     figure.suptitle(result["machine"].split(" as a guest")[0], fontsize="small")
     figure.savefig(target, metadata={"Date": None})
 
