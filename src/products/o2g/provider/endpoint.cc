@@ -129,6 +129,12 @@ bool receives_by_select() {
   return setting != nullptr && std::string_view{setting} == "select";
 }
 
+result<std::unique_ptr<seams::stream_set>> create_streams(
+    const seams::stream_set_options &options) {
+  return receives_by_select() ? seams::select_stream_set_create(options)
+                              : seams::stream_set_create(options);
+}
+
 // Add the address vector's current addresses, and subscribe to those inserted later.
 status add_all_peers(endpoint &self) {
   lock_guard const lock{self.addresses->mutex};
@@ -183,8 +189,7 @@ int open_engine(endpoint &self) {
   if (status const read = read_settings(options, streams); read != status::ok)
     return error_of(read);
   options.has_thread = !receives_by_select();
-  auto created = options.has_thread ? seams::stream_set_create(streams)
-                                    : seams::select_stream_set_create(streams);
+  auto created = create_streams(streams);
   if (!created.ok())
     return error_of(created.error());
   std::unique_ptr<seams::stream_set> set = std::move(created).value();
