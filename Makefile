@@ -9,7 +9,7 @@ SEEDS ?= 10000
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma test-driver test-driver-smp kernel kernel-install kernel-uninstall install uninstall lint format clean
+.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -46,6 +46,9 @@ test-driver: ## the driver o2g.ko in a kernel with KASAN, lockdep and failing me
 
 test-driver-smp: ## the driver in a virtual machine with several processors: random operations, kills, loads (half an hour)
 	tools/driver/guest.sh
+
+bench-driver: ## MPI over the driver beside other transports, in a guest: NPB=FOLDER is the source of the NAS benchmarks (an hour)
+	tools/driver/bench.sh $(if $(NPB),-n "$(NPB)")
 
 test-mpi: ## unmodified MPI programs over o2g under Open MPI 4 and 5 and MPICH 5, which it installs
 	tools/mpi/install.sh

@@ -27,6 +27,7 @@ python3-dev|test|headers of Python: the Python package
 python3-venv|test mpi|an environment for pytest
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
+strace|kernel|counts system calls in a guest
 clang|lint|the second compiler; fuzzing
 qemu-system-x86|rdma|the virtual machine with a software RDMA device
 busybox-static|rdma|the programs of the virtual machine

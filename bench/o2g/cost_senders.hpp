@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -20,6 +21,7 @@
 
 #include "../common/report.hpp"
 #include "core/wire/o2g.hpp"
+#include "tanada/o2g.h"
 
 namespace bench {
 
@@ -27,6 +29,10 @@ namespace wire = tanada::wire;
 using wire::o2g::envelope;
 
 inline constexpr size_t body_size = 64, message_size = sizeof(envelope) + body_size;
+
+// What the senders write before each body: the head of the provider's peers, after their handshake,
+// or that of the calls of tanada/o2g.h, with the socket's number as rank.
+enum class protocol { plain, peer, calls };
 
 template <class T>
 T must(T value, const char *what) {
@@ -57,13 +63,13 @@ inline void read_all(int from, void *target, size_t size) {
 // on another socket.
 class senders {
  public:
-  senders(uint16_t port, size_t count, bool greets) {
+  senders(uint16_t port, size_t count, protocol wanted) {
     must(pipe(commands_), "no pipe");
     must(pipe(answers_), "no pipe");
     child_ = must(fork(), "no process");
     if (child_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      _exit(guarded("bench_o2g_cost's senders", [&] { return serve(port, count, greets); }));
+      _exit(guarded("bench_o2g_cost's senders", [&] { return serve(port, count, wanted); }));
     }
   }
   ~senders() {
@@ -132,41 +138,52 @@ class senders {
     read_all(by, body.data(), body.size());
   }
 
-  static void drop_answers(std::span<const int> of) {
+  static void drop_answers(int from) {
     std::array<char, 4096> bytes;
-    for (int const each : of)
-      (void)!recv(each, bytes.data(), bytes.size(), MSG_DONTWAIT);
+    (void)!recv(from, bytes.data(), bytes.size(), MSG_DONTWAIT);
   }
 
-  int serve(uint16_t port, size_t count, bool greets) {
+  // The message that the socket of this rank sends.
+  static std::vector<std::byte> message_of(protocol wanted, size_t rank) {
+    o2g_header const calls_head{O2G_MAGIC, int32_t(rank), 0, 0, body_size, 0};
+    envelope peer_head;
+    peer_head.kind = uint8_t(wire::o2g::kind::message);
+    peer_head.flags = wire::o2g::tagged;
+    peer_head.size = body_size;
+    auto const head = wanted == protocol::calls ? std::as_bytes(std::span{&calls_head, 1})
+                                                : std::as_bytes(std::span{&peer_head, 1});
+    std::vector<std::byte> message{head.begin(), head.end()};
+    message.resize(head.size() + body_size);
+    return message;
+  }
+
+  int serve(uint16_t port, size_t count, protocol wanted) {
     std::vector<int> all;
     for (size_t i = 0; i < count; i++)
       all.push_back(connected(port));
-    if (greets) {
+    if (wanted == protocol::peer) {
       for (size_t i = 0; i < count; i++)
         greet(all[i], uint16_t(i + 1 == port ? 65535 : i + 1));
       for (int const each : all)
         be_welcome(each);
     }
-    std::array<char, message_size> bytes{};
-    envelope head;
-    head.kind = uint8_t(wire::o2g::kind::message);
-    head.flags = wire::o2g::tagged;
-    head.size = body_size;
-    std::memcpy(bytes.data(), &head, sizeof head);
+    std::vector<size_t> order(count);  // of the sockets
+    std::iota(order.begin(), order.end(), size_t{0});
     std::minstd_rand random{1};
     size_t used = 0;
     for (char const done = 0;;) {
       write_all(answers_[1], &done, 1);
-      uint32_t wanted = 0;
-      read_all(commands_[0], &wanted, sizeof wanted);
-      drop_answers(std::span{all}.first(used));
-      for (size_t i = 0; i < wanted; i++) {  // the first ones are a random choice without
-                                             // repetition
-        std::swap(all[i], all[i + random() % (all.size() - i)]);
-        write_all(all[i], bytes.data(), bytes.size());
+      uint32_t message_count = 0;
+      read_all(commands_[0], &message_count, sizeof message_count);
+      for (size_t i = 0; i < used; i++)
+        drop_answers(all[order[i]]);
+      for (size_t i = 0; i < message_count; i++) {  // the first ones are a random choice without
+                                                    // repetition
+        std::swap(order[i], order[i + random() % (count - i)]);
+        auto const message = message_of(wanted, order[i]);
+        write_all(all[order[i]], message.data(), message.size());
       }
-      used = wanted;
+      used = message_count;
     }
   }
 

@@ -36,7 +36,8 @@ CONSTANTS = {
 REPORT = (
     'out=$(mktemp); "$@" >$out 2>&1; code=$?; cat $out; '
     "grep -q 'Verification *= *SUCCESSFUL' $out && [ $code = 0 ] || exit 1; "
-    "sed -n 's/^ *Mop.s total *= *\\([0-9.E+]*\\)/figure mops \\1/p' $out; rm -f $out"
+    "sed -n -e 's/^ *Mop.s total *= *\\([0-9.E+]*\\)/figure mops \\1/p' "
+    "-e 's/^ *Time in seconds *= *\\([0-9.E+]*\\)/figure seconds \\1/p' $out; rm -f $out"
 )
 
 

@@ -33,8 +33,30 @@ from machine import header  # noqa: E402
 
 SEND = {"sendto", "sendmsg", "sendmmsg", "write", "writev"}
 RECEIVE = {"recvfrom", "recvmsg", "recvmmsg", "read", "readv"}
-LINE = re.compile(r"^\s+([a-z]\w+)\s+(\d+)\s+(\d+)\s+[\d.]+\s", re.M)
 LIMIT = 60  # seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Tracer:
+    """A program that counts the calls of another one. Its output has lines with the groups `name`,
+    `calls` and `errors`.
+    """
+
+    command: str
+    line: re.Pattern
+
+
+PERF = Tracer(
+    "perf trace -s",
+    re.compile(r"^\s+(?P<name>[a-z]\w+)\s+(?P<calls>\d+)\s+(?P<errors>\d+)\s+[\d.]+\s", re.M),
+)
+# For kernels without perf. It slows each call down.
+STRACE = Tracer(
+    "strace -f -c",
+    re.compile(
+        r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(?P<calls>\d+)\s+(?P<errors>\d*)\s*(?P<name>[a-z]\w+)$", re.M
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,16 +98,16 @@ def missing():
     )
 
 
-def counts(setup, program, words, folder):
+def counts(setup, program, words, folder, tracer=PERF, limit_s=LIMIT):
     """System calls of both ranks, (all, without effect) by name; or a word with the reason why
     there are no figures.
     """
     with tempfile.TemporaryDirectory(dir=folder) as each:
         wrapper = pathlib.Path(each) / "traced"
-        wrapper.write_text(f'#!/bin/sh\nexec perf trace -s -o {each}/calls.$$ "$@"\n')
+        wrapper.write_text(f'#!/bin/sh\nexec {tracer.command} -o {each}/calls.$$ "$@"\n')
         wrapper.chmod(0o755)
         done = processes.run(
-            setup.launch(2, wrapper, program, *words), setup.all_environment(), LIMIT
+            setup.launch(2, wrapper, program, *words), setup.all_environment(), limit_s
         )
         if done.status != "passed":
             print(
@@ -95,17 +117,20 @@ def counts(setup, program, words, folder):
             return done.status
         found = collections.defaultdict(lambda: [0, 0])
         for path in pathlib.Path(each).glob("calls.*"):
-            for name, count, errors in LINE.findall(path.read_text()):
-                found[name][0] += int(count)
-                found[name][1] += int(errors)
+            for match in tracer.line.finditer(path.read_text()):
+                if match["name"] != "total":
+                    found[match["name"]][0] += int(match["calls"])
+                    found[match["name"]][1] += int(match["errors"] or 0)
         return found
 
 
-def measure(setup, work, folder):
+def measure(setup, work, folder, tracer=PERF, limit_s=LIMIT):
     """Calls for each message, or a word with the reason why there are no figures."""
     program = o2g.program_of(setup, work.program, folder)
-    few = counts(setup, program, work.command(work.few), folder)
-    many = few if isinstance(few, str) else counts(setup, program, work.command(work.many), folder)
+    few = counts(setup, program, work.command(work.few), folder, tracer, limit_s)
+    if isinstance(few, str):
+        return few
+    many = counts(setup, program, work.command(work.many), folder, tracer, limit_s)
     if isinstance(many, str):
         return many
     messages = (work.many - work.few) * work.messages_each

@@ -283,7 +283,7 @@ TEST_P(stream_set_contract, more_connections_than_allowed_are_refused) {
 }
 
 TEST_P(stream_set_contract, thousands_of_connections) {
-  constexpr size_t count = 1'500;
+  size_t const count = subject_->connection_count_max();
   auto &a = driver().node(), &b = driver().node();
   b.accept_how = taking::turns;
   for (size_t done = 0; done < count; done += 100) {

@@ -16,19 +16,26 @@ namespace {
 class socket_subject final : public stream_set_subject {
  public:
   using factory = result<std::unique_ptr<seams::stream_set>> (*)(const seams::stream_set_options &);
-  explicit socket_subject(factory make) : make_{make} {}
+  socket_subject(factory make, size_t connection_count_max)
+      : make_{make}, connection_count_max_{connection_count_max} {}
   result<std::unique_ptr<seams::stream_set>> open(
       const seams::stream_set_options &options) override {
     return make_(options);
   }
+  size_t connection_count_max() const override {
+    return connection_count_max_;
+  }
 
  private:
   factory const make_;
+  size_t const connection_count_max_;
 };
 
-stream_set_case socket_case(const char *name, socket_subject::factory make) {
-  return {name, [make] {
-            return std::make_unique<socket_subject>(make);
+stream_set_case socket_case(const char *name,
+                            socket_subject::factory make,
+                            size_t connection_count_max = 1'500) {
+  return {name, [make, connection_count_max] {
+            return std::make_unique<socket_subject>(make, connection_count_max);
           }};
 }
 
@@ -87,7 +94,9 @@ std::vector<stream_set_case> simulated_cases{simulated_case("simulated", {}),
                                              simulated_case("simulated_bad_network", bad_network)};
 std::vector<stream_set_case> const socket_cases{
     socket_case("epoll", seams::epoll_stream_set_create),
-    socket_case("io_uring", seams::uring_stream_set_create)};
+    socket_case("io_uring", seams::uring_stream_set_create),
+    // Two descriptors each, below FD_SETSIZE.
+    socket_case("select", seams::select_stream_set_create, 400)};
 
 std::string case_name(const testing::TestParamInfo<stream_set_case> &which) {
   return which.param.name;

@@ -33,6 +33,10 @@ class stream_set_subject {
   virtual bool has_sockets() const {
     return true;
   }  // the system's, and threads may be used
+  // The number of connections between two sets that the suite tries.
+  virtual size_t connection_count_max() const {
+    return 1'500;
+  }
   virtual uint64_t patience_ns() const {
     return 30'000'000'000;
   }

@@ -50,6 +50,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_O2G_DUMP_SOFT",
     "TND_O2G_INTERFACE",
     "TND_O2G_LOST_AFTER",
+    "TND_O2G_RECEIVE",
     "TND_O2G_SEND_QUEUE",
     "TND_O2G_SLEEP_MAX",
     "TND_O2G_TICK",
@@ -142,6 +143,7 @@ inline constexpr std::string_view development_names[] = {
 inline constexpr std::string_view log_level_names[] = {"off", "error", "warning", "info", "debug"};
 inline constexpr std::string_view host_device_names[] = {"guarded"};
 inline constexpr std::string_view o2g_driver_names[] = {"auto", "off", "required"};
+inline constexpr std::string_view o2g_receive_names[] = {"arrival", "select"};
 
 struct choice_setting {
   std::string_view name;
@@ -149,6 +151,7 @@ struct choice_setting {
 };
 inline constexpr choice_setting choice_settings[] = {{"TND_LOG", log_level_names},
                                                      {"TND_HOST_DEVICE", host_device_names},
-                                                     {"TND_O2G_DRIVER", o2g_driver_names}};
+                                                     {"TND_O2G_DRIVER", o2g_driver_names},
+                                                     {"TND_O2G_RECEIVE", o2g_receive_names}};
 
 }  // namespace tanada

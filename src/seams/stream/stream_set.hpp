@@ -1,6 +1,6 @@
 // seams/stream/stream_set.hpp: the seam to many connections that are driven together, with bytes
-// passed on as they arrive. Implementations: on epoll, on io_uring, and sim::stream_set. One
-// contract suite (tests/contract/stream_set_contract.hpp) runs on all of them.
+// passed on as they arrive. Implementations: on epoll, on io_uring, on select, and
+// sim::stream_set. One contract suite (tests/contract/stream_set_contract.hpp) runs on all of them.
 //
 // stream.hpp is for one connection that its owner polls. This is for thousands, with callbacks.
 #pragma once
@@ -76,7 +76,7 @@ struct stream_set_options {
 class stream_set {
  public:
   virtual ~stream_set() = default;                // closes everything, without callbacks
-  virtual const char *name() const noexcept = 0;  // "io_uring", "epoll", "simulated"
+  virtual const char *name() const noexcept = 0;  // "io_uring", "epoll", "select", "simulated"
 
   // Called before the first progress(). The handler outlives the set.
   virtual void attach(stream_handler &handler) = 0;
@@ -163,5 +163,7 @@ class stream_set {
 result<std::unique_ptr<stream_set>> stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> epoll_stream_set_create(const stream_set_options &options);
 result<std::unique_ptr<stream_set>> uring_stream_set_create(const stream_set_options &options);
+// For descriptors below FD_SETSIZE. connect() and adopt() of a higher one: too_many_files.
+result<std::unique_ptr<stream_set>> select_stream_set_create(const stream_set_options &options);
 
 }  // namespace tanada::seams

@@ -124,6 +124,19 @@ status read_settings(engine_options &options, seams::stream_set_options &streams
   return status::ok;
 }
 
+// TND_O2G_RECEIVE=select: receive only in the calls of the program, by select. settings_check() has
+// refused other words.
+bool receives_by_select() {
+  const char *const setting = std::getenv("TND_O2G_RECEIVE");
+  return setting != nullptr && std::string_view{setting} == "select";
+}
+
+result<std::unique_ptr<seams::stream_set>> create_streams(
+    const seams::stream_set_options &options) {
+  return receives_by_select() ? seams::select_stream_set_create(options)
+                              : seams::stream_set_create(options);
+}
+
 // Add the address vector's current addresses, and subscribe to those inserted later.
 status add_all_peers(endpoint &self) {
   lock_guard const lock{self.addresses->mutex};
@@ -190,7 +203,8 @@ int open_engine(endpoint &self) {
   streams.may_skip_idle = !self.has_automatic_progress;
   if (status const read = read_settings(options, streams); read != status::ok)
     return error_of(read);
-  auto created = seams::stream_set_create(streams);
+  options.has_thread = !receives_by_select();
+  auto created = create_streams(streams);
   if (!created.ok())
     return error_of(created.error());
   std::unique_ptr<seams::stream_set> set = std::move(created).value();

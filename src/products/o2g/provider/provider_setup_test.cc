@@ -256,6 +256,7 @@ TEST(settings, that_make_no_sense_are_refused) {
                                     std::pair{"TND_O2G_TICK", "7"},
                                     std::pair{"TND_O2G_SLEEP_MAX", "-1ms"},
                                     std::pair{"TND_O2G_CONNECT_TIMEOUT", "soon"},
+                                    std::pair{"TND_O2G_RECEIVE", "always"},
                                     std::pair{"TND_O2G_MISSPELT", "1M"}}) {
     setting const bad{name, value};
     test_endpoint a{{.is_enabled = false}};
@@ -279,6 +280,26 @@ TEST(settings, that_nobody_knows_are_refused_with_the_nearest_name) {
   std::string const lines = testing::internal::GetCapturedStderr();
   EXPECT_NE(lines.find("TND_O2G_DUMP_SOFT"), std::string::npos) << lines;
   EXPECT_NE(lines.find("tanada error: "), std::string::npos) << lines;
+}
+
+// A large message is not received while the receiver makes no calls, and is received by its calls.
+TEST(settings, can_limit_receiving_to_the_calls_of_the_program) {
+  setting const by_select{"TND_O2G_RECEIVE", "select"};
+  test_endpoint a;
+  test_endpoint b;
+  std::vector<char> source(16 << 20, 'x');
+  std::vector<char> target(source.size());
+  ASSERT_EQ(fi_trecv(b.ep, target.data(), target.size(), nullptr, FI_ADDR_UNSPEC, 0, 0, nullptr),
+            0);
+  ASSERT_EQ(fi_tsend(a.ep, source.data(), source.size(), nullptr, a.number_of(b), 0, nullptr), 0);
+  uint64_t const end_ns = seams::monotonic_clock().now_ns() + 100'000'000;
+  fi_cq_tagged_entry entry{};
+  while (seams::monotonic_clock().now_ns() < end_ns)
+    EXPECT_EQ(fi_cq_read(a.queue, &entry, 1), -FI_EAGAIN);
+  EXPECT_EQ(target.front(), 0);
+  ASSERT_EQ(read_entry(b, entry, {&a}), 1);
+  EXPECT_EQ(entry.len, source.size());
+  EXPECT_EQ(target, source);
 }
 
 TEST(settings, of_another_job_keep_it_out) {
