@@ -33,7 +33,8 @@ step() {
   dmesg -c >/dev/null
   began=$SECONDS
   status=0
-  timeout -k 10 "$limit" "$@" >"$log.log" 2>&1 </dev/null || status=$?
+  # A shell of its own, since most steps are functions.
+  timeout -k 10 "$limit" bash -c '"$@"' step "$@" >"$log.log" 2>&1 </dev/null || status=$?
   stop_faults
   dmesg -c >"$log.dmesg"
   reported=$(grep -cE "$reports" "$log.dmesg")
@@ -88,6 +89,9 @@ scan_leaks() {
 checkers_work() {
   [ ! -e /proc/lockdep_stats ] || grep -q 'debug_locks: *1' /proc/lockdep_stats
 }
+
+export -f load unload load_again slow_network scan_leaks checkers_work
+export module scale
 
 rm -f "$folder"/*.log "$folder"/*.dmesg
 # What the kernel has reported of itself while it booted.

@@ -194,6 +194,27 @@ int engine_core::descriptor() const noexcept {
   return set_->descriptor();
 }
 
+// Handles the events of the message driver and of the stream set, and returns their number.
+size_t engine_core::progress_all() noexcept try {
+  size_t count = driver_ == nullptr ? 0 : drive_driver();
+  if (!may_skip_set())
+    count += set_->progress();
+  return count;
+} catch (const std::bad_alloc &) {
+  set_out_of_memory();
+  return 0;
+}
+
+// Frees closed links, when no caller up the stack can be using them.
+void engine_core::free_closed_links() noexcept {
+  if (!has_closed_links_ || is_out_of_memory_)
+    return;
+  has_closed_links_ = false;
+  std::erase_if(links_, [](const std::unique_ptr<link> &peer_link) {
+    return peer_link->current_phase == link::phase::closed;
+  });
+}
+
 size_t engine_core::drive() noexcept {
   TND_ASSERT(mutex_.is_locked() && !is_driving_);
   if (progress_thread_.is_driving())
@@ -202,17 +223,9 @@ size_t engine_core::drive() noexcept {
     ack_batcher_.record_poll();
   if (!batched_links_.empty())
     flush_all_batches();
-  size_t count = 0;
   is_driving_ = true;
   has_reply_data_ = false;
-  try {
-    if (driver_ != nullptr)
-      count = drive_driver();
-    if (!may_skip_set())
-      count += set_->progress();
-  } catch (const std::bad_alloc &) {
-    set_out_of_memory();
-  }
+  size_t const count = progress_all();
   is_driving_ = false;
   if (!batched_links_.empty())
     flush_replies();
@@ -224,12 +237,7 @@ size_t engine_core::drive() noexcept {
   if (credit_changed_)
     grant_due_credit();
   fail_if_out_of_memory();
-  if (has_closed_links_ && !is_out_of_memory_) {
-    has_closed_links_ = false;
-    std::erase_if(links_, [](const std::unique_ptr<link> &peer_link) {
-      return peer_link->current_phase == link::phase::closed;
-    });
-  }
+  free_closed_links();
   if (count != 0 && progress_thread_.has_sleepers())
     set_->wake();
   if (driver_ != nullptr && is_descriptor_exposed_.load(std::memory_order_relaxed))

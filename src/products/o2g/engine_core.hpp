@@ -146,6 +146,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
   // engine_core.cc
   void complete(const completion &done) noexcept;
   size_t drive() noexcept;
+  size_t progress_all() noexcept;
+  void free_closed_links() noexcept;
   void shut_down();
   void log_counters() const noexcept;
   void fail_all(status cause) noexcept;
@@ -327,6 +329,8 @@ class engine_core final : public engine, public seams::stream_handler, public re
 
   // offload.cc
   void attach_to_driver(link &peer_link) noexcept;
+  status register_with_driver(link &peer_link, int socket) noexcept;
+  std::span<std::byte> driver_target(link &peer_link);
   void detach_from_driver(link &peer_link) noexcept;
   bool put_in_driver(receive &receiver) noexcept;
   bool claim_posted(receive &receiver) noexcept;

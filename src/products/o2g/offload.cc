@@ -30,28 +30,18 @@ void engine_core::attach_to_driver(link &peer_link) noexcept {
       peer_link.current_phase != link::phase::established || !is_at_boundary || is_out_of_memory_)
     return;
   TND_ASSERT(!peer_link.is_self && peer_link.stream != seams::no_stream);
-  status code = status::no_memory;
-  try {
-    auto const lent = set_->lend(peer_link.stream);
-    if (!lent.ok()) {
-      peer_link.is_driver_refused = true;
-      return;
-    }
-    int const socket = result<int>{lent}.value();
-    do
-      last_driver_connection_ = (last_driver_connection_ + 1) % connection_limit;
-    while (driver_links_.contains(last_driver_connection_));
-    peer_link.driver_connection = last_driver_connection_;
-    driver_links_.emplace(peer_link.driver_connection, &peer_link);
-    code = driver_->attach(socket, peer_link.driver_connection, peer_link.peer);
-  } catch (const std::bad_alloc &) {}
+  auto const lent = set_->lend(peer_link.stream);
+  if (!lent.ok()) {
+    peer_link.is_driver_refused = true;
+    return;
+  }
+  status const code = register_with_driver(peer_link, result<int>{lent}.value());
   if (code == status::ok) {
     TND_ASSERT(direct_link_count_ != 0);
     direct_link_count_--;
     peer_link.is_in_driver = true;
     return;
   }
-  driver_links_.erase(peer_link.driver_connection);
   peer_link.is_driver_refused = true;
   log_peer_error([&] {
     log(log_level::info,
@@ -61,6 +51,20 @@ void engine_core::attach_to_driver(link &peer_link) noexcept {
   });
   if (set_->reclaim(peer_link.stream) != status::ok)
     drop_link(peer_link, status::no_memory);
+}
+
+status engine_core::register_with_driver(link &peer_link, int socket) noexcept try {
+  do
+    last_driver_connection_ = (last_driver_connection_ + 1) % connection_limit;
+  while (driver_links_.contains(last_driver_connection_));
+  peer_link.driver_connection = last_driver_connection_;
+  driver_links_.emplace(peer_link.driver_connection, &peer_link);
+  status const code = driver_->attach(socket, peer_link.driver_connection, peer_link.peer);
+  if (code != status::ok)
+    driver_links_.erase(peer_link.driver_connection);
+  return code;
+} catch (const std::bad_alloc &) {
+  return status::no_memory;
 }
 
 void engine_core::detach_from_driver(link &peer_link) noexcept {
@@ -138,16 +142,22 @@ size_t engine_core::read_readable() {
   return count + take_driver_completions();
 }
 
+// Where the next bytes of a large body are to be placed, or nothing.
+std::span<std::byte> engine_core::driver_target(link &peer_link) {
+  auto const target = receive_target(reinterpret_cast<uint64_t>(&peer_link));
+  return target.first(std::min(target.size(), piece_size));
+}
+
+// Returns the number of reads.
 size_t engine_core::read_from_driver(link &peer_link) {
   auto const word = reinterpret_cast<uint64_t>(&peer_link);
   size_t count = 0;
   for (uint64_t received_size = 0; received_size < share_size && peer_link.is_in_driver;) {
-    auto const full_target = receive_target(word);
-    auto const target = full_target.first(std::min(full_target.size(), piece_size));
+    auto const target = driver_target(peer_link);
     std::array<iovec, 2> const parts{iovec{target.data(), target.size()},
                                      iovec{driver_buffer_.data(), driver_buffer_.size()}};
-    auto const read = target.empty() ? driver_->read(peer_link.driver_connection, {&parts[1], 1})
-                                     : driver_->read(peer_link.driver_connection, parts);
+    auto const read =
+        driver_->read(peer_link.driver_connection, std::span{parts}.last(target.empty() ? 1 : 2));
     if (!read.ok() && read.error() == status::again)
       return count;
     size_t const size = read.ok() ? result<size_t>{read}.value() : 0;

@@ -195,38 +195,36 @@ void attach_waiters(endpoint &self) {
       bound->waiting.attach(self.o2g_engine.get());
 }
 
-int open_engine(endpoint &self) {
-  TND_ASSERT(self.o2g_engine == nullptr && self.addresses != nullptr);
-  TND_ASSERT(self.stage == endpoint::lifecycle::created);
+// Create the engine, with the driver if it can be used.
+status create_engine(endpoint &self) {
   engine_options options = options_of(self);
   seams::stream_set_options streams;
   streams.may_skip_idle = !self.has_automatic_progress;
-  if (status const read = read_settings(options, streams); read != status::ok)
-    return error_of(read);
+  TND_TRY(read_settings(options, streams));
   options.has_thread = !receives_by_select();
-  auto created = create_streams(streams);
-  if (!created.ok())
-    return error_of(created.error());
-  std::unique_ptr<seams::stream_set> set = std::move(created).value();
+  TND_ASSIGN(std::unique_ptr<seams::stream_set> set, create_streams(streams));
   std::string const engine_name = set->name();
-  auto chosen = choose_driver(streams, engine_name);
-  if (!chosen.ok())
-    return error_of(chosen.error());
-  message_driver_choice choice = std::move(chosen).value();
+  TND_ASSIGN(message_driver_choice choice, choose_driver(streams, engine_name));
   bool const has_driver = choice.driver != nullptr;
-  auto new_engine =
-      engine::create(std::move(set), options, self, self.parent->memory, std::move(choice.driver));
-  if (!new_engine.ok())
-    return error_of(new_engine.error());
-  self.o2g_engine = std::move(new_engine).value();
+  TND_ASSIGN(
+      self.o2g_engine,
+      engine::create(std::move(set), options, self, self.parent->memory, std::move(choice.driver)));
   self.source = self.o2g_engine->address();
-  self.stage = endpoint::lifecycle::open;
-  self.stage.notify_all();
   log_opened(self, options, engine_name);
   log(log_level::info,
       "o2g: {} matches tagged messages{}",
       has_driver ? "the driver " O2G_DRIVER_PATH : "this process",
       has_driver ? "" : ", and not the driver: " + choice.reason);
+  return status::ok;
+}
+
+int open_engine(endpoint &self) {
+  TND_ASSERT(self.o2g_engine == nullptr && self.addresses != nullptr);
+  TND_ASSERT(self.stage == endpoint::lifecycle::created);
+  if (status const created = create_engine(self); created != status::ok)
+    return error_of(created);
+  self.stage = endpoint::lifecycle::open;
+  self.stage.notify_all();
   if (status const peer_status = add_all_peers(self); peer_status != status::ok) {
     self.destroy_engine();
     return error_of(peer_status);
