@@ -179,7 +179,7 @@ static bool o2g_is_readable(struct o2g_connection *conn, struct sock *sk)
 		return true;
 	if (o2g_phase_of(conn) != O2G_PHASE_READ)
 		return false;
-	return !conn->is_head_read || !conn->read_size || !skb_queue_empty(&sk->sk_receive_queue);
+	return !conn->is_head_read || !skb_queue_empty(&sk->sk_receive_queue);
 }
 
 static void o2g_unlist_readable(struct o2g_connection *conn)

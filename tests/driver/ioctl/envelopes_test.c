@@ -223,6 +223,39 @@ static void entry_that_only_matches_leaves_its_message(void) {
   CHECK_EQUAL(ring[0], OTHER_SLOT);
 }
 
+static void message_that_waits_is_kept_for_an_entry_that_only_matches(void) {
+  struct context context;
+  char buffer[100] = {0};
+  char frame[sizeof(struct o2g_envelope) + 100];
+  open_envelopes(&context, 1);
+  send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 100);
+  expect_soon(&context.shared->blocked_count, 1);
+  CHECK_EQUAL(put_message(&context, SLOT, TAG, NULL, 0, O2G_PUT_MATCH_ONLY), 0);
+  CHECK_EQUAL(put_message(&context, OTHER_SLOT, TAG, buffer, sizeof buffer, 0), 0);
+  CHECK_EQUAL(flags_of(&context, SLOT), O2G_QUEUED);
+  CHECK_EQUAL(flags_of(&context, OTHER_SLOT), O2G_QUEUED);
+  CHECK_EQUAL(context.shared->readable_count, 1);
+  read_all(&context, 0, frame, sizeof frame);
+  CHECK(is_filled(frame + sizeof(struct o2g_envelope), 100, TAG));
+  CHECK_EQUAL(context.shared->completed_count, 0);
+}
+
+static void buffer_that_is_not_pinned_is_written_by_a_call(void) {
+  struct context context;
+  static char buffer[10000];
+  uint32_t ranks[4];
+  set_parameter("pin_limit", "0");
+  open_envelopes(&context, 1);
+  CHECK_EQUAL(put_message(&context, SLOT, TAG, buffer, sizeof buffer, 0), 0);
+  set_parameter("pin_limit", "1024");
+  send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, sizeof buffer);
+  expect_soon(&context.shared->pending_count, 1);
+  CHECK_EQUAL(context.shared->completed_count, 0);
+  CHECK_EQUAL(take_readable(&context, ranks, 4), 0);
+  expect_completed(&context, 1);
+  CHECK(is_filled(buffer, sizeof buffer, TAG));
+}
+
 static void frames_after_an_announced_message_wait_for_the_next_read(void) {
   struct context context;
   char buffer[100];
@@ -256,6 +289,24 @@ static void end_of_a_connection_is_read(void) {
   CHECK_EQUAL(call_value(&context, O2G_IOC_DETACH, 0), 0);
   CHECK_EQUAL(call_value(&context, O2G_IOC_DETACH, 0), -ENOENT);
   CHECK_EQUAL(read_some(&context, 0, frame, sizeof frame), -ENOENT);
+}
+
+/* All bytes and the end have arrived when the driver reads the socket for the first time. */
+static void frame_before_the_end_is_read_after_registration(void) {
+  struct context context;
+  char frame[sizeof(struct o2g_envelope) + 1];
+  struct o2g_register request = {.rank = 0, .peer = PEER};
+  open_envelopes(&context, 0);
+  connect_pair(AF_INET, &context.sockets[0], &context.peers[0]);
+  send_frame(&context, 0, KIND_ACK, 1, 0);
+  close(context.peers[0]);
+  CHECK_EQUAL(recv(context.sockets[0], frame, sizeof frame, MSG_PEEK | MSG_WAITALL),
+              sizeof frame - 1);
+  request.socket = context.sockets[0];
+  CHECK_EQUAL(call(&context, O2G_IOC_REGISTER, &request), 0);
+  CHECK_EQUAL(context.shared->readable_count, 1);
+  CHECK_EQUAL(read_some(&context, 0, frame, sizeof frame), sizeof frame - 1);
+  CHECK_EQUAL(read_some(&context, 0, frame, sizeof frame), 0);
 }
 
 static void end_within_a_message_fails_its_receive(void) {
@@ -415,8 +466,11 @@ const struct test envelope_tests[] = {
     TEST(message_that_was_read_matches_nothing_later),
     TEST(envelope_needs_space),
     TEST(entry_that_only_matches_leaves_its_message),
+    TEST(message_that_waits_is_kept_for_an_entry_that_only_matches),
+    TEST(buffer_that_is_not_pinned_is_written_by_a_call),
     TEST(frames_after_an_announced_message_wait_for_the_next_read),
     TEST(end_of_a_connection_is_read),
+    TEST(frame_before_the_end_is_read_after_registration),
     TEST(end_within_a_message_fails_its_receive),
     TEST(detached_socket_keeps_its_bytes),
     TEST(detaching_fails_the_receive_of_an_incomplete_message),

@@ -213,6 +213,16 @@ void send_message(struct context *context, int source, int tag, size_t size) {
   free(data);
 }
 
+void set_parameter(const char *name, const char *text) {
+  char path[100];
+  int file;
+  snprintf(path, sizeof path, "/sys/module/o2g/parameters/%s", name);
+  file = open(path, O_WRONLY);
+  CHECK(file >= 0);
+  CHECK(write(file, text, strlen(text)) > 0);
+  close(file);
+}
+
 int run_in_child(void (*function)(void)) {
   int status = 0;
   pid_t child;

@@ -72,6 +72,9 @@ struct o2g_header header_of(int source, int tag, uint64_t size);
 void send_all(int socket, const void *data, size_t size);
 void send_message(struct context *context, int source, int tag, size_t size);
 
+/* Sets a parameter of the module. */
+void set_parameter(const char *name, const char *text);
+
 /* Runs the function in a child process; returns its status as waitpid() does. */
 int run_in_child(void (*function)(void));
 

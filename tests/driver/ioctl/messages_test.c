@@ -296,21 +296,14 @@ static void memory_that_is_not_pinned_is_written_by_dumper_threads(void) {
   CHECK_EQUAL(call_value(&context, O2G_IOC_DUMP, 0), 0);
 }
 
-static void set_handler_bytes(const char *text) {
-  int const file = open("/sys/module/o2g/parameters/handler_bytes", O_WRONLY);
-  CHECK(file >= 0);
-  CHECK(write(file, text, strlen(text)) > 0);
-  close(file);
-}
-
 static void large_message_is_continued_by_the_worker(void) {
   struct context context;
   static char buffer[8 << 20];
   setup(&context, 1, 0);
-  set_handler_bytes("2000");
+  set_parameter("handler_bytes", "2000");
   CHECK_EQUAL(put(&context, SLOT, 0, TAG, buffer, sizeof buffer), 0);
   send_message(&context, 0, TAG, sizeof buffer);
-  set_handler_bytes("262144");
+  set_parameter("handler_bytes", "262144");
   expect_flags_soon(&context, SLOT, O2G_RECEIVED);
   CHECK(is_filled(buffer, sizeof buffer, TAG));
   CHECK(counters_of(&context).worker_size > sizeof buffer / 2);
@@ -322,11 +315,11 @@ static void handler_without_budget_leaves_all_to_the_worker(void) {
   struct context context;
   char buffer[1000];
   setup(&context, 1, 0);
-  set_handler_bytes("0");
+  set_parameter("handler_bytes", "0");
   CHECK_EQUAL(put(&context, SLOT, 0, TAG, buffer, sizeof buffer), 0);
   send_message(&context, 0, TAG, sizeof buffer);
   expect_flags_soon(&context, SLOT, O2G_RECEIVED);
-  set_handler_bytes("262144");
+  set_parameter("handler_bytes", "262144");
   CHECK(is_filled(buffer, sizeof buffer, TAG));
 }
 

@@ -285,6 +285,7 @@ TEST(settings, that_nobody_knows_are_refused_with_the_nearest_name) {
 // A large message is not received while the receiver makes no calls, and is received by its calls.
 TEST(settings, can_limit_receiving_to_the_calls_of_the_program) {
   setting const by_select{"TND_O2G_RECEIVE", "select"};
+  setting const without_driver{"TND_O2G_DRIVER", "off"};
   test_endpoint a;
   test_endpoint b;
   std::vector<char> source(16 << 20, 'x');
