@@ -50,7 +50,7 @@ NOTE = (
     "`Mop/s` are the benchmark's own, as in the paper's figure 5, and a ratio is relative to Open "
     "MPI's own transport over TCP. On one processor no computing runs beside the protocol handler: "
     "what a transport hides is time in which the processor would be idle, and a rank that polls takes "
-    "time from the others."
+    "time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
 )
 
 
