@@ -46,6 +46,7 @@ case ${words:-driver} in *driver*) module=$(tools/driver/build_module.sh -c "$fo
 for kind in "${kinds[@]}"; do
   rows=npb,receiver,calls,overlap,match,sockets
   [ "$kind" = o2g_driver ] || rows=delays
+  cp /proc/loadavg "$programs/load"
   tools/driver/uml_run.sh -m 3072 -t "$limit" -w "$folder" tools/driver/bench_guest.sh "$module" \
     bench/o2g/driver.py --rows "$rows" --json "$folder/$kind.json" "${options[@]}"
   cp "$folder/$kind.json" "$results/"
