@@ -50,7 +50,7 @@ NOTE = (
     "`Mop/s` are the benchmark's own, as in the paper's figure 5, and a ratio is relative to Open "
     "MPI's own transport over TCP. On one processor no computing runs beside the protocol handler: "
     "what a transport hides is time in which the processor would be idle, and a rank that polls takes "
-    "time from the others."
+    "time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
 )
 
 
@@ -436,8 +436,17 @@ def rows_of(name, wanted, setups, folder):
     return experiment_rows(experiments[name], wanted, setups, folder)
 
 
+def remove_stale(folder):
+    """Removes programs that are older than a source."""
+    changed = max(path.stat().st_mtime for path in o2g.PROGRAMS.iterdir())
+    for path in folder.iterdir():
+        if path.is_file() and path.stat().st_mtime < changed:
+            path.unlink()
+
+
 def build(wanted, setups, folder):
     """Builds every program, and runs none."""
+    remove_stale(folder)
     benchmarks = wanted.benchmarks.split(",")
     for setup in setups:
         for name in ("arrival", "calls", "idle", "match", "overlap", "ring"):
@@ -454,6 +463,13 @@ def guest_machine(folder):
     is_uml = "User Mode Linux" in pathlib.Path("/proc/cpuinfo").read_text()
     kind = "User-Mode Linux" if is_uml else "Linux"
     return f"{kind} {platform.release()} with {os.cpu_count()} processor as a guest of: {host}"
+
+
+def host_load(folder):
+    """A sentence on the other work of the host, which a guest cannot see."""
+    path = folder / "load"
+    load = float(path.read_text().split()[0]) if path.exists() else os.getloadavg()[0]
+    return f"The load average of the host was {load:.1f} before the run."
 
 
 def options():
@@ -496,8 +512,7 @@ def main():
         result = {
             **header(bench),
             "machine": guest_machine(folder),
-            "note": NOTE,
-            "load": os.getloadavg()[0],
+            "note": f"{NOTE} {host_load(folder)}",
             "rows": [],
         }
         for name in names:

@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
 # Figure 5 of the paper, what a message costs its receiver, and delays of the network: bench/o2g/driver.py in a User-Mode Linux
 # without sanitizers. Writes o2g_driver.json, o2g_driver_delays.json and o2g_driver.svg. An hour on an idle machine.
-# usage: tools/driver/bench.sh [-q] [-d] [-t WORD,...] [-n NPB3.4-MPI] [-o FOLDER] [-- OPTION ...]
+# usage: tools/driver/bench.sh [-q] [-d] [-t WORD,...] [-n NPB3.4-MPI] [-b FOLDER] [-o FOLDER] [-- OPTION ...]
 #   -q         quick, to show that all works
 #   -d         only the delays
 #   -t WORDS   only transports whose name contains one of them; without "driver", the module is not built
 #   -n FOLDER  the source of the NAS Parallel Benchmarks 3.4 for MPI, which is copied; needed once
+#   -b FOLDER  the build folder of the provider, build/release unless given, and configured if it is not there
 #   -o FOLDER  where results go, docs/measurements unless given
 #   OPTION     of bench/o2g/driver.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-quick=() words='' source='' results=docs/measurements rounds=3 limit=14400
+quick=() words='' source='' build=build/release results=docs/measurements rounds=3 limit=14400
 kinds=(o2g_driver o2g_driver_delays)
-while getopts qdt:n:o: option; do
+while getopts qdt:n:b:o: option; do
   case $option in
     q) quick=(--quick) rounds=1 ;;
     d) kinds=(o2g_driver_delays) ;;
     t) words=$OPTARG ;;
     n) source=$(cd "$OPTARG" && pwd) ;;
+    b) build=$OPTARG ;;
     o) results=$OPTARG ;;
     *) exit 2 ;;
   esac
@@ -26,16 +28,15 @@ shift $((OPTIND - 1))
 export UML_PLAIN=1
 tools/setup.sh build kernel mpi
 tools/mpi/install.sh openmpi4 mpich5
-for target in o2g-fi bench_o2g_cost; do
-  if [ ! -f build/release/CMakeCache.txt ]; then
-    cmake --preset release -DTANADA_UNITY=ON -DTANADA_CUDA=OFF >build/release-configure.log
-  fi
-  cmake --build build/release --parallel "$(nproc)" --target $target >&2
-done
+if [ ! -f "$build/CMakeCache.txt" ]; then
+  cmake --preset release -B "$build" -DTANADA_UNITY=ON -DTANADA_CUDA=OFF >&2
+fi
+cmake --build "$build" --parallel "$(nproc)" --target o2g-fi bench_o2g_cost >&2
+build=$(cd "$build" && pwd)
 folder=$PWD/build/driver/bench
 programs=$folder/programs
 mkdir -p "$programs" "$results"
-options=(--provider "$PWD/build/release/lib" --cost "$PWD/build/release/bin/bench_o2g_cost" --programs "$programs" --rounds "$rounds"
+options=(--provider "$build/lib" --cost "$build/bin/bench_o2g_cost" --programs "$programs" --rounds "$rounds"
   --transports "$words" "${quick[@]}" "$@")
 if [ -n "$source" ]; then bench/o2g/driver.py --build --npb "$source" "${options[@]}"; else bench/o2g/driver.py --build "${options[@]}"; fi
 kernel=$(tools/driver/uml_build.sh)
@@ -45,6 +46,7 @@ case ${words:-driver} in *driver*) module=$(tools/driver/build_module.sh -c "$fo
 for kind in "${kinds[@]}"; do
   rows=npb,receiver,calls,overlap,match,sockets
   [ "$kind" = o2g_driver ] || rows=delays
+  cp /proc/loadavg "$programs/load"
   tools/driver/uml_run.sh -m 3072 -t "$limit" -w "$folder" tools/driver/bench_guest.sh "$module" \
     bench/o2g/driver.py --rows "$rows" --json "$folder/$kind.json" "${options[@]}"
   cp "$folder/$kind.json" "$results/"
