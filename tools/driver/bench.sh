@@ -27,7 +27,7 @@ done
 shift $((OPTIND - 1))
 export UML_PLAIN=1
 tools/setup.sh build kernel mpi
-tools/mpi/install.sh openmpi4 mpich5
+tools/mpi/install.sh mpich5
 if [ ! -f "$build/CMakeCache.txt" ]; then
   cmake --preset release -B "$build" -DTANADA_UNITY=ON -DTANADA_CUDA=OFF >&2
 fi
