@@ -10,6 +10,8 @@ cache=${UML_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tanada/uml}
 source=$cache/linux-source-6.1
 plain=${UML_PLAIN:-0}
 variant=$([ "$plain" = 1 ] && echo plain || echo kasan)
+# Stacks of 16 KiB, or with KASAN 64 KiB.
+stack_order=$([ "$plain" = 1 ] && echo 2 || echo 4)
 tree=$cache/$variant
 log=$tree.log
 die() {
@@ -61,13 +63,15 @@ configure() {
   make_kernel defconfig >/dev/null
   for name in $disabled; do "$source/scripts/config" --file "$tree/.config" -d "$name"; done
   for name in $features $checks $faults; do "$source/scripts/config" --file "$tree/.config" -e "$name"; done
+  # Softirqs run on the stack of the current thread, and KASAN makes frames larger.
+  "$source/scripts/config" --file "$tree/.config" --set-val KERNEL_STACK_ORDER "$stack_order"
   make_kernel olddefconfig >/dev/null
   for name in $features $checks $faults; do
     grep -qx "CONFIG_$name=y" "$tree/.config" || die "the kernel's configuration refused $name"
   done
 }
 
-wanted="$features $checks $faults not: $disabled"
+wanted="$features $checks $faults not: $disabled, stacks of order $stack_order"
 is_built() { [ "$(cat "$tree/done" 2>/dev/null)" = "$wanted" ]; }
 if is_built; then
   echo "$tree/linux"
