@@ -12,8 +12,6 @@
 // a legal program neither hangs nor fails.
 #pragma once
 
-#include <sys/uio.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -10,14 +10,14 @@
 // messages that it reads itself, and removes their receives from the driver by cancel().
 #pragma once
 
+#include <sys/uio.h>
+
 #include <cstdint>
 #include <memory>
 #include <span>
 
 #include "core/base/result.hpp"
 #include "products/o2g/match.hpp"
-
-struct iovec;
 
 namespace tanada::o2g {
 
