@@ -42,9 +42,12 @@ static void close_connection(struct outgoing *outgoing, bool is_reset) {
   atomic_store(&rank->is_finished, true);
 }
 
+/* Without space in the socket it is tried again later: the receiver waits for the end. */
 static void write_urgent(struct outgoing *outgoing) {
   struct rank_state *rank = &current->ranks[outgoing->rank];
-  send(rank->sender_socket, "u", 1, MSG_OOB | MSG_NOSIGNAL | MSG_DONTWAIT);
+  ssize_t const sent = send(rank->sender_socket, "u", 1, MSG_OOB | MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent < 0 && errno == EAGAIN)
+    return;
   outgoing->is_done = true;
   atomic_store(&rank->is_finished, true);
 }
