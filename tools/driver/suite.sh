@@ -79,9 +79,9 @@ slow_network() {
 # The handler may write no memory, so calls do.
 without_pinned_memory() {
   local limit=/sys/module/o2g/parameters/pin_limit
-  echo 0 >$limit && "$@"
+  echo 0 >"$limit" && "$@"
   local status=$?
-  echo 1024 >$limit
+  echo 1024 >"$limit"
   return "$status"
 }
 # A leak is reported by the second scan, since an object must be five seconds old.
