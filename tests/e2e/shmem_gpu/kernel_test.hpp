@@ -36,9 +36,12 @@ inline findings *found_here;
 #define REQUIRE(condition) \
   ((condition) ? (void)0 : ::kernel_test::fail(__LINE__, #condition " does not hold"))
 
+// From pageable memory, cudaMemcpy() returns before the bytes are on the GPU, where a store of
+// another PE could be faster.
 inline void copy(void *target, const void *source, size_t size) {
 #if TND_SIMT_CUDA
   REQUIRE(cudaMemcpy(target, source, size, cudaMemcpyDefault) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
 #else
   std::memcpy(target, source, size);
 #endif
