@@ -200,27 +200,23 @@ def npb_rows(wanted, setups, folder):
 
 def receiver_experiments(quick):
     count, seconds = (200, 1) if quick else (1000, 2)
-    what = f"{count} x 64 B within {seconds} s"
+    what = f"{count} x 64 B"
     yield Experiment(
         "arrival",
         "arrival",
         (str(count), "64", str(seconds)),
         (
-            Figure("idle_cpu", f"{what}, receiver asleep: its CPU time a message", "us", 1e6),
-            Figure("idle_switches", f"{what}, receiver asleep: its context switches a message", ""),
+            Figure("idle_cpu", f"{what}, receiver asleep: CPU time a message", "us", 1e6),
+            Figure("idle_switches", f"{what}, receiver asleep: switches a message", ""),
             Figure("idle_late", f"{what}, receiver asleep: MPI_Waitall after it", "ms", 1e3),
             Figure("computing_cpu", f"{what}, receiver computes: CPU time a message", "us", 1e6),
-            Figure(
-                "computing_switches", f"{what}, receiver computes: context switches a message", ""
-            ),
+            Figure("computing_switches", f"{what}, receiver computes: switches a message", ""),
             Figure("computing_late", f"{what}, receiver computes: MPI_Waitall after it", "ms", 1e3),
-            Figure("slower", f"{what}, receiver computes: computing, times its time alone", "x"),
-            Figure(
-                "waiting_cpu", f"{what}, receiver in MPI_Waitall: CPU time a message", "us", 1e6
-            ),
+            Figure("slower", f"{what}, receiver computes: time of computing", "x"),
+            Figure("waiting_cpu", f"{what}, MPI_Waitall: CPU time a message", "us", 1e6),
             Figure(
                 "waiting_switches",
-                f"{what}, receiver in MPI_Waitall: context switches a message",
+                f"{what}, MPI_Waitall: switches a message",
                 "",
             ),
         ),
@@ -231,7 +227,7 @@ def receiver_experiments(quick):
         "idle",
         ("2" if quick else "5",),
         (
-            Figure("asleep", f"{RANKS} ranks asleep outside MPI, no message: CPU time of all", "s"),
+            Figure("asleep", f"{RANKS} ranks asleep, no message: CPU time", "s"),
             Figure("blocked", f"{RANKS} ranks, 3 of them in MPI_Recv: CPU time of all", "s"),
         ),
         ranks=RANKS,
@@ -252,8 +248,8 @@ def overlap_experiment(quick):
             Figure("posted", f"{size}, computing after MPI_Irecv: hidden", "part", 1, "higher"),
             Figure("sender", f"{size}, the sender computes: hidden", "part", 1, "higher"),
             Figure("late", f"{size}, receive posted after computing: hidden", "part", 1, "higher"),
-            Figure("slower", f"{size}: computing, times its time alone", "x"),
-            Figure("plain", f"{size}: the transfer alone", "ms", 1e3),
+            Figure("slower", f"{size}: time of computing", "x"),
+            Figure("plain", f"{size}: the transfer only", "ms", 1e3),
         ),
         over_link=True,
         timeout_s=LIMIT,
@@ -511,6 +507,7 @@ def main():
         bench = "o2g_driver_delays" if names == ["delays"] else "o2g_driver"
         result = {
             **header(bench),
+            "command": f"driver.py --rows {wanted.rows} --rounds {wanted.rounds}",
             "machine": guest_machine(folder),
             "note": f"{NOTE} {host_load(folder)}",
             "rows": [],
