@@ -15,14 +15,8 @@ enum { SLOT = 3, OTHER_SLOT = 4, TAG = 5, PEER = 17, KIND_BODY = 7, KIND_ACK = 1
 static uint32_t *ring;
 
 static void open_envelopes(struct context *context, int peer_count) {
-  struct o2g_binding binding = {O2G_DRIVER_ABI, O2G_BIND_ENVELOPES, 64, 0};
   struct o2g_grow grow = {O2G_CHUNK_EXPECTED, 0};
-  memset(context, 0, sizeof *context);
-  context->file = open(O2G_DRIVER_PATH, O_RDWR);
-  CHECK(context->file >= 0);
-  CHECK_EQUAL(call(context, O2G_IOC_INIT, &binding), 0);
-  context->shared = mmap(NULL, 4096, PROT_READ, MAP_SHARED, context->file, 0);
-  CHECK(context->shared != MAP_FAILED);
+  open_context_with(context, O2G_BIND_ENVELOPES);
   ring = mmap(NULL, O2G_RING_SIZE, PROT_READ, MAP_SHARED, context->file, (off_t)O2G_RING_OFFSET);
   CHECK(ring != MAP_FAILED);
   CHECK_EQUAL(call(context, O2G_IOC_GROW, &grow), 0);

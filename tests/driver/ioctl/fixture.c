@@ -68,7 +68,11 @@ void connect_pair(int domain, int *first, int *second) {
 }
 
 void open_context(struct context *context) {
-  struct o2g_binding binding = {O2G_DRIVER_ABI, 0, 64, 0};
+  open_context_with(context, 0);
+}
+
+void open_context_with(struct context *context, uint32_t flags) {
+  struct o2g_binding binding = {O2G_DRIVER_ABI, flags, 64, 0};
   memset(context, 0, sizeof *context);
   context->file = open(O2G_DRIVER_PATH, O_RDWR);
   CHECK(context->file >= 0);

@@ -42,6 +42,8 @@ int newer_domain(void);
 void connect_pair(int domain, int *first, int *second);
 /* Opens the device and binds it. */
 void open_context(struct context *context);
+/* The same with flags of struct o2g_binding. */
+void open_context_with(struct context *context, uint32_t flags);
 /* The same, with `peer_count` registered sockets, one chunk of slots and a dump area. */
 void setup(struct context *context, int peer_count, size_t area_size);
 
