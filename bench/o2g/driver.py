@@ -46,11 +46,12 @@ LIMIT = 900  # seconds of a run: a guest may be slow
 MODULE_USERS = pathlib.Path("/sys/module/o2g/refcnt")
 COST_SOCKETS = "1,16,64,256,1000"
 NOTE = (
-    "All transports ran in the same guest, in turns. Times of a guest compare with each other only. "
+    "All transports ran in the same guest, in turns. "
+    "Times of a guest compare with each other only. "
     "`Mop/s` are the benchmark's own, as in the paper's figure 5, and a ratio is relative to Open "
     "MPI's own transport over TCP. On one processor no computing runs beside the protocol handler: "
-    "what a transport hides is time in which the processor would be idle, and a rank that polls takes "
-    "time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
+    "what a transport hides is time in which the processor would be idle, and a rank that polls "
+    "takes time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
 )
 
 
@@ -99,8 +100,8 @@ def transport(way, mpi_name, provider):
 
 
 def is_driver_used(setup, folder):
-    """Whether ranks of the set-up open /dev/o2g. A provider that knows no driver ignores the setting
-    that requires it, and its figures would be those of the library."""
+    """Whether ranks of the set-up open /dev/o2g. A provider that knows no driver ignores the
+    setting that requires it, and its figures would be those of the library."""
     if not MODULE_USERS.exists():
         return False
     command = setup.launch(2, o2g.program_of(setup, "idle", folder), "3")
@@ -130,7 +131,10 @@ def chosen(wanted, ways, folder):
         reason = setup.missing()
         if not reason and not wanted.build and "driver" in way.name:
             if not is_driver_used(setup, folder):
-                reason = "no rank opens /dev/o2g: the module is not loaded, or the provider has no use for it"
+                reason = (
+                    "no rank opens /dev/o2g: the module is not loaded, or the provider has no use "
+                    "for it"
+                )
         if reason:
             print(f"bench: {way.name} is left out: {reason}", file=sys.stderr)
         else:
@@ -164,13 +168,7 @@ def row_of(what, unit, better, values, name, **more):
 
 def measure(experiment, setups, rounds, launch):
     """One row for each figure and transport. `rounds` of a row has the figures of all rounds."""
-    results = runs.Results(experiment)
-    left = list(setups)
-    for _ in range(rounds):
-        for setup in list(left):
-            command, environment = launch(setup)
-            if not results.add(setup, processes.run(command, environment, experiment.timeout_s)):
-                left.remove(setup)
+    results = runs.run_rounds(experiment, setups, rounds, launch)
     for figure in experiment.figures:
         values = {each.name: results.value(each, figure) for each in setups}
         for setup in setups:
@@ -236,8 +234,8 @@ def receiver_experiments(quick):
 
 
 def overlap_experiment(quick):
-    """The sockets' buffers hold up to 10 MiB, which would hide the transfer of a smaller message with
-    any receiver. The link is so slow that its transfer takes little of the one processor.
+    """The sockets' buffers hold up to 10 MiB, which would hide the transfer of a smaller message
+    with any receiver. The link is so slow that its transfer takes little of the one processor.
     """
     size = "16 MiB over 200 Mb/s"
     return Experiment(
@@ -489,10 +487,8 @@ def options():
 
 
 def print_row(row):
-    print(
-        f"{row['what']:90} {runs.shown(row['value']):>9} {row['unit']:7} {runs.shown(row['ratio']):>7}",
-        flush=True,
-    )
+    value, ratio = runs.shown(row["value"]), runs.shown(row["ratio"])
+    print(f"{row['what']:90} {value:>9} {row['unit']:7} {ratio:>7}", flush=True)
 
 
 def main():

@@ -125,9 +125,9 @@ def row_of(figure, setups, values):
     }
 
 
-def measure(experiment, setups, rounds, launch):
-    """Rows of an experiment. `launch(setup)` returns (command, environment). Set-ups alternate in
-    every round.
+def run_rounds(experiment, setups, rounds, launch):
+    """Results of an experiment. `launch(setup)` returns (command, environment). Set-ups alternate
+    in every round.
     """
     results = Results(experiment)
     left = list(setups)
@@ -136,6 +136,12 @@ def measure(experiment, setups, rounds, launch):
             command, environment = launch(setup)
             if not results.add(setup, processes.run(command, environment, experiment.timeout_s)):
                 left.remove(setup)
+    return results
+
+
+def measure(experiment, setups, rounds, launch):
+    """Rows of an experiment: see run_rounds()."""
+    results = run_rounds(experiment, setups, rounds, launch)
     return [
         row_of(figure, setups, {each.name: results.value(each, figure) for each in setups})
         for figure in experiment.figures

@@ -38,12 +38,13 @@ if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
   target_include_directories(store_contract_gluster PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_libraries(store_contract_gluster PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(store_contract_gluster tanada_store_gluster)
-  # GlusterFS loads libtirpc later. The sanitizers call its functions by addresses that they looked up
-  # when the program began.
+  # GlusterFS loads libtirpc later. The sanitizers call its functions by addresses that they looked
+  # up when the program began.
   find_library(TANADA_TIRPC NAMES libtirpc.so.3)
   if(TANADA_SANITIZE AND TANADA_TIRPC)
     foreach(program IN ITEMS store_contract_gluster gfile_contract)
-      target_link_options(${program} PRIVATE LINKER:--no-as-needed ${TANADA_TIRPC} LINKER:--as-needed)
+      target_link_options(
+        ${program} PRIVATE LINKER:--no-as-needed ${TANADA_TIRPC} LINKER:--as-needed)
     endforeach()
   endif()
   set(gluster_fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gluster.py run)
