@@ -16,7 +16,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define O2G_DRIVER_ABI 2 /**< changes when a structure or the meaning of a call changes */
+#define O2G_DRIVER_ABI 3 /**< changes when a structure or the meaning of a call changes */
 #define O2G_DRIVER_PATH "/dev/o2g"
 
 #define O2G_CHUNK_SLOT_COUNT 1024 /**< slots are created in chunks of this many */
@@ -153,6 +153,12 @@ struct o2g_read {
   __u64 read_size; /**< out: bytes; 0: the connection has ended */
 };
 
+struct o2g_arm {
+  __u64 event_count; /**< poll() returns POLLIN as soon as the context's differs from it */
+  __u64 quiet_size;  /**< bytes of messages that do not count for it, see O2G_IOC_ARM; 0: none */
+};
+#define O2G_QUIET_OVERHEAD 512 /**< added to the bytes of each of these messages */
+
 struct o2g_find {
   __s32 source;   /**< in */
   __s32 tag;      /**< in */
@@ -215,7 +221,7 @@ struct o2g_counters {
 #define O2G_IOC_COUNTERS _IOR(O2G_IOC_MAGIC, 13, struct o2g_counters)
 /** Takes an eventfd, which the driver signals when event_count changes, and when a socket waits for
  * a thread of the process although there is no dumper thread; -1: none. poll() returns POLLIN if
- * O2G_IOC_WAIT would not sleep. */
+ * O2G_IOC_WAIT would not sleep. O2G_IOC_ARM with a quiet_size changes both. */
 #define O2G_IOC_EVENTFD _IO(O2G_IOC_MAGIC, 14)
 /* Calls for envelopes. */
 /** EINVAL the slot is in use. A message that waits in its socket and matches is received first. */
@@ -232,10 +238,12 @@ struct o2g_counters {
  * being received fails with EPIPE. When the call returns, the driver writes nothing for this
  * connection any more. ENOENT no such rank. */
 #define O2G_IOC_DETACH _IO(O2G_IOC_MAGIC, 19)
-/** Takes a value of event_count: poll() returns POLLIN as soon as event_count differs from it, or
- * if a socket is readable. Without the call the value is that of the last return of O2G_IOC_WAIT.
- */
-#define O2G_IOC_ARM _IO(O2G_IOC_MAGIC, 20)
+/** poll() returns POLLIN as soon as event_count differs from the given one, or if a socket is
+ * readable. Before the first call it is that of the last return of O2G_IOC_WAIT. Messages of
+ * `quiet_size` bytes together may be received without this, if their senders do not wait for an
+ * acknowledgement: for a process that does not wait for its receives. The next such message ends
+ * it, and so do O2G_IOC_WAIT and an event that happened before the call. */
+#define O2G_IOC_ARM _IOW(O2G_IOC_MAGIC, 20, struct o2g_arm)
 
 /** Detach all sockets, unpin all memory and do as O2G_IOC_STOP, although a child of fork() may
  * still hold the file. When the call returns, the driver writes no memory of the process any more,

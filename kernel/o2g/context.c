@@ -230,7 +230,8 @@ void o2g_count_event(struct o2g_context *ctx)
 {
 	lockdep_assert_held(&ctx->lock);
 	WRITE_ONCE(ctx->event_count, ctx->event_count + 1);
-	ctx->has_news = true;
+	if (!ctx->quiet_size)
+		ctx->has_news = true;
 }
 
 static void o2g_notify(struct o2g_context *ctx)
@@ -264,11 +265,17 @@ void o2g_queue_work(struct o2g_context *ctx)
 		queue_work(o2g_workqueue, &ctx->work);
 }
 
-void o2g_arm(struct o2g_context *ctx, u64 event_count)
+void o2g_arm(struct o2g_context *ctx, const struct o2g_arm *request)
 {
+	bool is_seen;
+
 	spin_lock_bh(&ctx->lock);
-	WRITE_ONCE(ctx->waited_count, event_count);
-	spin_unlock_bh(&ctx->lock);
+	is_seen = ctx->event_count == request->event_count;
+	WRITE_ONCE(ctx->waited_count, request->event_count);
+	WRITE_ONCE(ctx->quiet_size, is_seen ? request->quiet_size : 0);
+	/* A caller of poll() may sleep since a call with a larger quiet_size. */
+	ctx->has_news = o2g_has_news(ctx, request->event_count);
+	o2g_unlock(ctx);
 }
 
 int o2g_set_eventfd(struct o2g_context *ctx, int fd)

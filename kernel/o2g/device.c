@@ -133,6 +133,16 @@ static long o2g_ioctl_readable(struct o2g_context *ctx, void __user *arg)
 	return error;
 }
 
+static long o2g_ioctl_arm(struct o2g_context *ctx, void __user *arg)
+{
+	struct o2g_arm request;
+
+	if (copy_from_user(&request, arg, sizeof(request)))
+		return -EFAULT;
+	o2g_arm(ctx, &request);
+	return 0;
+}
+
 static long o2g_ioctl_read(struct o2g_context *ctx, void __user *arg)
 {
 	struct o2g_read request;
@@ -231,8 +241,7 @@ static long o2g_call_envelopes(struct o2g_context *ctx, unsigned int command, un
 	case O2G_IOC_DETACH:
 		return value > S32_MAX ? -ENOENT : o2g_detach(ctx, value);
 	default: /* O2G_IOC_ARM */
-		o2g_arm(ctx, value);
-		return 0;
+		return o2g_ioctl_arm(ctx, arg);
 	}
 }
 

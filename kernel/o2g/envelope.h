@@ -33,6 +33,7 @@ enum {
 
 enum {
 	O2G_ENVELOPE_TAGGED = 1,
+	O2G_ENVELOPE_WANTS_ACK = 4, /* the sender waits until the process acknowledges it */
 	O2G_ENVELOPE_FLAGS_ALL = 31,
 };
 

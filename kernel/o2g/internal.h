@@ -200,6 +200,7 @@ struct o2g_context {
 	bool is_dead; /* O2G_IOC_FINI, or the process has ended: nothing is received any more */
 	bool is_stopping; /* O2G_IOC_STOP */
 	bool has_news; /* waiters must be woken */
+	u64 quiet_size; /* see O2G_IOC_ARM; 0: every event wakes waiters */
 	bool needs_unexpected; /* the worker adds slots for unexpected messages */
 	u32 chunk_count;
 	u32 thread_count;
@@ -258,7 +259,7 @@ extern struct workqueue_struct *o2g_workqueue;
 /* context.c */
 struct o2g_context *o2g_context_create(void);
 int o2g_context_bind(struct o2g_context *ctx, const struct o2g_binding *binding);
-void o2g_arm(struct o2g_context *ctx, u64 event_count);
+void o2g_arm(struct o2g_context *ctx, const struct o2g_arm *request);
 void o2g_context_detach(struct o2g_context *ctx);
 void o2g_context_destroy(struct o2g_context *ctx);
 void o2g_publish(struct o2g_context *ctx);

@@ -26,6 +26,17 @@ enum o2g_phase o2g_phase_of(struct o2g_connection *conn)
 	return smp_load_acquire(&conn->phase); /* pairs with o2g_set_phase() */
 }
 
+/* The message is received without a wake-up, unless it is what ends that: see O2G_IOC_ARM. */
+static void o2g_use_quiet_size(struct o2g_connection *conn)
+{
+	struct o2g_context *ctx = conn->context;
+	u64 size = conn->message_size + O2G_QUIET_OVERHEAD;
+
+	if ((conn->envelope.flags & O2G_ENVELOPE_WANTS_ACK) || size > ctx->quiet_size)
+		size = ctx->quiet_size;
+	WRITE_ONCE(ctx->quiet_size, ctx->quiet_size - size);
+}
+
 /* Completes the message once all of it was received. context.lock is held. */
 static void o2g_advance(struct o2g_connection *conn)
 {
@@ -37,6 +48,8 @@ static void o2g_advance(struct o2g_connection *conn)
 		return;
 	conn->entry = NULL;
 	conn->head_size = 0;
+	if (ctx->quiet_size)
+		o2g_use_quiet_size(conn);
 	o2g_entry_complete(ctx, entry, conn->received_size, is_truncated ? O2G_TRUNCATED : 0);
 	o2g_publish(ctx);
 	o2g_set_phase(conn, O2G_PHASE_HEAD);

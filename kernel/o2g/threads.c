@@ -322,7 +322,9 @@ void o2g_stop(struct o2g_context *ctx)
 /* Whether a caller that has seen `event_count` must not wait. */
 bool o2g_has_news(struct o2g_context *ctx, u64 event_count)
 {
-	return READ_ONCE(ctx->event_count) != event_count || READ_ONCE(ctx->readable_count) ||
+	bool has_events = READ_ONCE(ctx->event_count) != event_count;
+
+	return (has_events && !READ_ONCE(ctx->quiet_size)) || READ_ONCE(ctx->readable_count) ||
 	       (!READ_ONCE(ctx->open_count) && !ctx->has_envelopes) || READ_ONCE(ctx->is_dead) ||
 	       (READ_ONCE(ctx->pending_count) && !READ_ONCE(ctx->thread_count));
 }
@@ -333,6 +335,7 @@ static int o2g_wait_status(struct o2g_context *ctx, struct o2g_wait *request)
 	int status = 0;
 
 	spin_lock_bh(&ctx->lock);
+	WRITE_ONCE(ctx->quiet_size, 0);
 	if (ctx->is_dead) {
 		status = -ENXIO;
 	} else if (ctx->event_count != request->event_count) {

@@ -17,6 +17,8 @@ namespace tanada::o2g {
 
 namespace {
 constexpr int yield_count_max = 100;
+// The share of a peer's credit that messages may use before the progress thread grants more.
+constexpr uint64_t quiet_divisor = 4;
 }  // namespace
 
 result<std::unique_ptr<engine>> engine::create(std::unique_ptr<seams::stream_set> set,
@@ -76,25 +78,28 @@ status engine_core::start() {
   if (!options_.has_thread)
     return status::ok;
   return progress_thread_.start(
-      options_.tick_ns,
-      [this] {
-        uint64_t sleep_end_ns = ~uint64_t{0};
-        // Without the yield, this running thread would lock again before a waiting thread wakes up.
-        for (int i = 0; i < yield_count_max && mutex_.is_contended(); i++)
-          std::this_thread::yield();
-        {
-          if (!mutex_.try_lock())
-            return false;
-          lock_guard const lock{mutex_, std::adopt_lock};
-          counters_.thread_drive_count++;
-          drive();
-          if (handshaking_link_count_ != 0)
-            sleep_end_ns = clock_.now_ns() + handshake_check_ns;
-        }
-        (void)wait_for_events(std::min(sleep_end_ns, clock_.now_ns() + sleep_ns_limit));
-        return true;
-      },
-      [this] { set_->wake(); });
+      options_.tick_ns, [this] { return drive_in_thread(); }, [this] { set_->wake(); });
+}
+
+// What the progress thread does until the program calls again. False: a call has the lock.
+bool engine_core::drive_in_thread() noexcept {
+  uint64_t sleep_end_ns = ~uint64_t{0}, quiet_size = 0;
+  // Without the yield, this running thread would lock again before a waiting thread wakes up.
+  for (int i = 0; i < yield_count_max && mutex_.is_contended(); i++)
+    std::this_thread::yield();
+  {
+    if (!mutex_.try_lock())
+      return false;
+    lock_guard const lock{mutex_, std::adopt_lock};
+    counters_.thread_drive_count++;
+    drive();
+    if (handshaking_link_count_ != 0)
+      sleep_end_ns = clock_.now_ns() + handshake_check_ns;
+    quiet_size = credit_window() / quiet_divisor;
+  }
+  sleep_end_ns = std::min(sleep_end_ns, clock_.now_ns() + sleep_ns_limit);
+  (void)wait_for_events(sleep_end_ns, quiet_size);
+  return true;
 }
 
 engine_core::~engine_core() {
@@ -177,10 +182,19 @@ void engine_core::complete(const completion &done) noexcept {
     set_->wake();
 }
 
+// No caller waits for messages that the driver receives while the progress thread is the only one
+// that sleeps.
+void engine_core::arm_driver(uint64_t quiet_size) const noexcept {
+  if (driver_ == nullptr)
+    return;
+  lock_guard const lock{arm_mutex_};
+  bool const has_waiter = progress_thread_.has_sleepers() || is_descriptor_exposed_.load();
+  driver_->arm(has_waiter ? 0 : quiet_size);
+}
+
 // Waits for events of the stream set and of the message driver. The next drive() handles both.
-status engine_core::wait_for_events(uint64_t deadline_ns) noexcept {
-  if (driver_ != nullptr)
-    driver_->arm();
+status engine_core::wait_for_events(uint64_t deadline_ns, uint64_t quiet_size) noexcept {
+  arm_driver(quiet_size);
   status const code = set_->wait(deadline_ns);
   must_progress_.store(true, std::memory_order_relaxed);
   return code;
@@ -189,7 +203,7 @@ status engine_core::wait_for_events(uint64_t deadline_ns) noexcept {
 int engine_core::descriptor() const noexcept {
   if (driver_ != nullptr) {
     is_descriptor_exposed_.store(true);
-    driver_->arm();
+    arm_driver(0);
   }
   return set_->descriptor();
 }
@@ -241,7 +255,7 @@ size_t engine_core::drive() noexcept {
   if (count != 0 && progress_thread_.has_sleepers())
     set_->wake();
   if (driver_ != nullptr && is_descriptor_exposed_.load(std::memory_order_relaxed))
-    driver_->arm();
+    arm_driver(0);
   return count;
 }
 

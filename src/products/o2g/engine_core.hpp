@@ -151,7 +151,9 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void shut_down();
   void log_counters() const noexcept;
   void fail_all(status cause) noexcept;
-  status wait_for_events(uint64_t deadline_ns) noexcept;
+  bool drive_in_thread() noexcept;
+  void arm_driver(uint64_t quiet_size) const noexcept;
+  status wait_for_events(uint64_t deadline_ns, uint64_t quiet_size = 0) noexcept;
   // Puts the engine into its failed state. `notice` carries the numbers that peers log.
   void fail_engine(status cause,
                    const char *reason,
@@ -436,6 +438,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   uint32_t skipped_progress_count_ = 0;
   std::atomic<bool> must_progress_ = false;  // the next drive() must call the stream set
   mutable std::atomic<bool> is_descriptor_exposed_ = false;
+  mutable mutex arm_mutex_;
   free_list<operation> operations_;
   free_list<receive> receives_;
   id_table<operation> awaiting_reply_;  // operations without a reply, by ID

@@ -1,5 +1,6 @@
 // The engine with a message driver: the one in the process, or that of the environment.
 #include <array>
+#include <atomic>
 #include <cstring>
 
 #include "core/wire/o2g.hpp"
@@ -211,6 +212,74 @@ TEST(message_driver_envelopes, agree_with_the_protocol) {
       EXPECT_EQ(o2g_envelope_is_message(&decoded), kind == unsigned(wire::o2g::kind::message));
     }
   }
+}
+
+// Receivers with a progress thread, and the module: the driver in the process receives only in
+// calls.
+struct sleeping_receivers : driven_engines {
+  static constexpr size_t message_count = 100;
+
+  void SetUp() override {
+    char const *const setting = std::getenv("O2G_TEST_DRIVER");
+    if (setting == nullptr || *setting != '/')
+      GTEST_SKIP() << "O2G_TEST_DRIVER names no device";
+    driven_engines::SetUp();
+    b.reset();
+    b = std::make_unique<kept_endpoint>(engine_options{.has_thread = true});
+    exchange_first();
+    clear();
+    // The program calls no more, so the thread takes over, and sleeps.
+    ASSERT_TRUE(poll_until({a.get()}, [&] { return thread_count() > 1; }));
+  }
+  uint64_t thread_count() const {
+    return b->speaker->statistics().thread_drive_count;
+  }
+  void post_receives() {
+    for (auto &each : received) {
+      each.assign(64, 0);
+      ASSERT_EQ(receive(*b, each, 5), status::ok);
+    }
+  }
+  // Whether the last byte of the receive was stored.
+  bool has_arrived(size_t index) {
+    return std::atomic_ref{received[index].back()}.load() != 0;
+  }
+
+  std::vector<char> sent = std::vector<char>(64, 'x');
+  std::array<std::vector<char>, message_count> received;
+};
+
+TEST_F(sleeping_receivers, are_not_woken_for_what_the_driver_stores) {
+  post_receives();
+  uint64_t const before = thread_count();
+  for (size_t i = 0; i < message_count; i++) {
+    ASSERT_EQ(send(*a, *b, sent, 5), status::ok);
+    ASSERT_TRUE(poll_until({a.get()}, [&] { return has_arrived(i); }));
+  }
+  EXPECT_LT(thread_count() - before, message_count / 10);
+  ASSERT_TRUE(settle(message_count, message_count));
+}
+
+TEST_F(sleeping_receivers, are_woken_for_acknowledgements) {
+  post_receives();
+  ASSERT_EQ(send(*a, *b, sent, 5, true), status::ok);
+  EXPECT_TRUE(poll_until({a.get()}, [&] { return a->done.events.size() == 1; }));
+}
+
+TEST_F(sleeping_receivers, receive_more_than_their_credit) {
+  make({.unexpected_size_soft = 64 << 10});
+  b = std::make_unique<kept_endpoint>(
+      engine_options{.unexpected_size_soft = 64 << 10, .has_thread = true});
+  exchange_first();
+  clear();
+  std::vector<char> large(4096, 'x');
+  for (auto &each : received) {
+    each.assign(4096, 0);
+    ASSERT_EQ(receive(*b, each, 6), status::ok);
+  }
+  for (size_t i = 0; i < message_count; i++)
+    ASSERT_EQ(send(*a, *b, large, 6), status::ok);
+  EXPECT_TRUE(poll_until({a.get()}, [&] { return has_arrived(message_count - 1); }));
 }
 
 }  // namespace

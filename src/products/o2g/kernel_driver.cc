@@ -122,13 +122,15 @@ class kernel_driver final : public message_driver {
     return error == EAGAIN || error == EINTR ? status::again : status{-error};
   }
 
-  void arm() noexcept override {
+  void arm(uint64_t quiet_size) noexcept override {
     uint64_t const event_count = load_acquire(shared_->event_count);
     bool const has_completion =
         load_acquire(shared_->completed_count) != taken_count_.load(std::memory_order_relaxed);
-    uint64_t const armed = has_completion ? event_count - 1 : event_count;
-    if (armed_count_.exchange(armed) != armed)
-      (void)device_.call(O2G_IOC_ARM, armed);
+    o2g_arm const request{has_completion ? event_count - 1 : event_count, quiet_size};
+    if (request.event_count == armed_.event_count && request.quiet_size == armed_.quiet_size)
+      return;
+    armed_ = request;
+    (void)device_.call(O2G_IOC_ARM, &armed_);
   }
 
   int descriptor() const noexcept override {
@@ -205,7 +207,7 @@ class kernel_driver final : public message_driver {
   std::vector<uint32_t> free_slots_;
   uint32_t stored_count_ = 0;  // entries that are not match-only
   std::atomic<uint64_t> taken_count_ = 0;
-  std::atomic<uint64_t> armed_count_ = 0;
+  o2g_arm armed_{};
 };
 
 }  // namespace

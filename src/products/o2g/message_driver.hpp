@@ -33,7 +33,7 @@ struct driver_completion {
   uint32_t connection = 0;  // as in attach()
 };
 
-// Thread safety: one thread at a time, except arm() and descriptor().
+// Thread safety: one thread at a time. arm() may run beside other calls, and descriptor() always.
 class message_driver {
  public:
   static constexpr uint32_t no_slot = ~uint32_t{0};
@@ -69,8 +69,10 @@ class message_driver {
   // connection.
   virtual result<size_t> read(uint32_t connection, std::span<const iovec> parts) noexcept = 0;
 
-  // From now on the descriptor is readable when next() or readable() would return something.
-  virtual void arm() noexcept = 0;
+  // From now on the descriptor is readable when next() or readable() would return something. A
+  // driver may receive up to `quiet_size` bytes of messages without this, if their senders do not
+  // wait for an acknowledgement.
+  virtual void arm(uint64_t quiet_size) noexcept = 0;
   virtual int descriptor() const noexcept = 0;
 };
 

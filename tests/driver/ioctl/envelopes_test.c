@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -364,6 +365,12 @@ static void invalid_envelope_is_for_the_process(void) {
   CHECK_EQUAL(frame[0], 0x5A);
 }
 
+static void arm(const struct context *context, uint64_t quiet_size) {
+  struct o2g_arm request = {__atomic_load_n(&context->shared->event_count, __ATOMIC_ACQUIRE),
+                            quiet_size};
+  CHECK_EQUAL(call(context, O2G_IOC_ARM, &request), 0);
+}
+
 static void poll_follows_what_the_process_has_seen(void) {
   struct context context;
   char buffer[100];
@@ -371,18 +378,86 @@ static void poll_follows_what_the_process_has_seen(void) {
   struct pollfd file;
   open_envelopes(&context, 1);
   file = (struct pollfd){context.file, POLLIN, 0};
-  CHECK_EQUAL(call_value(&context, O2G_IOC_ARM, context.shared->event_count), 0);
+  arm(&context, 0);
   CHECK_EQUAL(poll(&file, 1, 0), 0);
   CHECK_EQUAL(put_message(&context, SLOT, TAG, buffer, sizeof buffer, 0), 0);
   send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 100);
   CHECK_EQUAL(poll(&file, 1, 10000), 1);
   expect_completed(&context, 1);
-  CHECK_EQUAL(call_value(&context, O2G_IOC_ARM, context.shared->event_count), 0);
+  arm(&context, 0);
   CHECK_EQUAL(poll(&file, 1, 0), 0);
   send_frame(&context, 0, KIND_ACK, 1, 0);
   CHECK_EQUAL(poll(&file, 1, 10000), 1);
   read_all(&context, 0, frame, sizeof frame);
   CHECK_EQUAL(poll(&file, 1, 0), 0);
+}
+
+/* Posts a receive and sends its message, which has `flags` beside O2G_ENVELOPE_TAGGED. */
+static void deliver(struct context *context, char *buffer, size_t size, int flags) {
+  struct o2g_envelope const head =
+      envelope_of(O2G_KIND_MESSAGE, O2G_ENVELOPE_TAGGED | flags, TAG, size);
+  uint64_t const before = context->shared->completed_count;
+  CHECK_EQUAL(put_message(context, SLOT, TAG, buffer, size, 0), 0);
+  send_all(context->peers[0], &head, sizeof head);
+  send_all(context->peers[0], buffer, size);
+  expect_completed(context, before + 1);
+}
+
+static void quiet_poll_ignores_messages_up_to_its_size(void) {
+  struct context context;
+  char buffer[100] = {0};
+  struct pollfd file;
+  open_envelopes(&context, 1);
+  file = (struct pollfd){context.file, POLLIN, 0};
+  arm(&context, 2 * (100 + O2G_QUIET_OVERHEAD) + 1);
+  deliver(&context, buffer, 100, 0);
+  deliver(&context, buffer, 100, 0);
+  CHECK_EQUAL(poll(&file, 1, 0), 0);
+  deliver(&context, buffer, 100, 0);
+  CHECK_EQUAL(poll(&file, 1, 10000), 1);
+  arm(&context, 10000);
+  CHECK_EQUAL(poll(&file, 1, 0), 0);
+  deliver(&context, buffer, 100, O2G_ENVELOPE_WANTS_ACK);
+  CHECK_EQUAL(poll(&file, 1, 10000), 1);
+}
+
+static void quiet_poll_returns_for_what_the_process_must_do(void) {
+  struct context context;
+  char buffer[100] = {0};
+  struct o2g_arm late = {0, 10000};
+  struct pollfd file;
+  open_envelopes(&context, 1);
+  file = (struct pollfd){context.file, POLLIN, 0};
+  deliver(&context, buffer, 100, 0);
+  CHECK_EQUAL(call(&context, O2G_IOC_ARM, &late), 0); /* the message came before the call */
+  CHECK_EQUAL(poll(&file, 1, 0), 1);
+  arm(&context, 10000);
+  CHECK_EQUAL(poll(&file, 1, 0), 0);
+  send_frame(&context, 0, KIND_ACK, 1, 0);
+  CHECK_EQUAL(poll(&file, 1, 10000), 1);
+}
+
+/* A thread sleeps in poll() although a message has arrived; another thread then waits for it. */
+static void *poll_file(void *argument) {
+  struct pollfd file = {*(int *)argument, POLLIN, 0};
+  return poll(&file, 1, 20000) == 1 ? argument : NULL;
+}
+
+static void arm_wakes_a_quiet_poll(void) {
+  struct context context;
+  char buffer[100] = {0};
+  struct o2g_arm again = {0, 0};
+  pthread_t thread;
+  void *result = NULL;
+  open_envelopes(&context, 1);
+  arm(&context, 10000);
+  again.event_count = context.shared->event_count;
+  CHECK_EQUAL(pthread_create(&thread, NULL, poll_file, &context.file), 0);
+  deliver(&context, buffer, 100, 0);
+  usleep(20000); /* usually the thread sleeps by now */
+  CHECK_EQUAL(call(&context, O2G_IOC_ARM, &again), 0);
+  CHECK_EQUAL(pthread_join(thread, &result), 0);
+  CHECK(result != NULL);
 }
 
 static void frames_in_single_bytes_are_received(void) {
@@ -470,6 +545,9 @@ const struct test envelope_tests[] = {
     TEST(detaching_fails_the_receive_of_an_incomplete_message),
     TEST(invalid_envelope_is_for_the_process),
     TEST(poll_follows_what_the_process_has_seen),
+    TEST(quiet_poll_ignores_messages_up_to_its_size),
+    TEST(quiet_poll_returns_for_what_the_process_must_do),
+    TEST(arm_wakes_a_quiet_poll),
     TEST(frames_in_single_bytes_are_received),
     TEST(read_to_an_invalid_address_ends_the_connection),
     TEST(calls_of_the_other_kind_are_refused),

@@ -124,7 +124,7 @@ class process_driver final : public message_driver {
                                                : result<size_t>{status::again};
   }
 
-  void arm() noexcept override {}
+  void arm(uint64_t /*quiet_size*/) noexcept override {}
   int descriptor() const noexcept override {
     return poll_;
   }
