@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Figure 5 of the paper, what a message costs its receiver, and delays of the network: bench/o2g/driver.py in a User-Mode Linux
 # without sanitizers. Writes o2g_driver.json, o2g_driver_delays.json and o2g_driver.svg. An hour on an idle machine.
-# usage: tools/driver/bench.sh [-q] [-d] [-t WORD,...] [-n NPB3.4-MPI] [-b FOLDER] [-o FOLDER] [-- OPTION ...]
+# usage: tools/driver/bench.sh [-q] [-d] [-v] [-r ROWS] [-t WORD,...] [-n NPB3.4-MPI] [-b FOLDER] [-o FOLDER] [-- OPTION ...]
 #   -q         quick, to show that all works
 #   -d         only the delays
+#   -v         in a virtual machine with two processors and Debian's kernel, which QEMU translates: no rank waits for the
+#              processor of another, but it computes some ten times slower
+#   -r ROWS    of bench/o2g/driver.py, only these, and not the delays
 #   -t WORDS   only transports whose name contains one of them; without "driver", the module is not built
 #   -n FOLDER  the source of the NAS Parallel Benchmarks 3.4 for MPI, which is copied; needed once
 #   -b FOLDER  the build folder of the provider, build/release unless given, and configured if it is not there
@@ -11,12 +14,14 @@
 #   OPTION     of bench/o2g/driver.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-quick=() words='' source='' build=build/release results=docs/measurements rounds=3 limit=14400
+quick=() rows='' machine=uml words='' source='' build=build/release results=docs/measurements rounds=3 limit=14400
 kinds=(o2g_driver o2g_driver_delays)
-while getopts qdt:n:b:o: option; do
+while getopts qdvr:t:n:b:o: option; do
   case $option in
     q) quick=(--quick) rounds=1 ;;
     d) kinds=(o2g_driver_delays) ;;
+    v) machine=vm ;;
+    r) rows=$OPTARG kinds=(o2g_driver) ;;
     t) words=$OPTARG ;;
     n) source=$(cd "$OPTARG" && pwd) ;;
     b) build=$OPTARG ;;
@@ -26,6 +31,16 @@ while getopts qdt:n:b:o: option; do
 done
 shift $((OPTIND - 1))
 export UML_PLAIN=1
+run_in_uml() { tools/driver/uml_run.sh "$@"; }
+run_in_vm() { tools/rdma/vm.sh -c 2 "$@"; }
+# Prints the module for the kernel of the guest.
+module_of() {
+  if [ "$1" = vm ]; then
+    tools/driver/build_module.sh -c "$folder" "$(tools/driver/guest_headers.sh)"
+  else
+    tools/driver/build_module.sh -c "$folder" "$(dirname "$(tools/driver/uml_build.sh)")" ARCH=um
+  fi
+}
 tools/setup.sh build kernel mpi
 tools/mpi/install.sh mpich5
 if [ ! -f "$build/CMakeCache.txt" ]; then
@@ -39,16 +54,14 @@ mkdir -p "$programs" "$results"
 options=(--provider "$build/lib" --cost "$build/bin/bench_o2g_cost" --programs "$programs" --rounds "$rounds"
   --transports "$words" "${quick[@]}" "$@")
 if [ -n "$source" ]; then bench/o2g/driver.py --build --npb "$source" "${options[@]}"; else bench/o2g/driver.py --build "${options[@]}"; fi
-kernel=$(tools/driver/uml_build.sh)
 module=-
-case ${words:-driver} in *driver*) module=$(tools/driver/build_module.sh -c "$folder" "$(dirname "$kernel")" ARCH=um) ;; esac
+case ${words:-driver} in *driver*) module=$(module_of "$machine") ;; esac
 
 for kind in "${kinds[@]}"; do
-  rows=npb,receiver,calls,overlap,match,sockets
   [ "$kind" = o2g_driver ] || rows=delays
   cp /proc/loadavg "$programs/load"
-  tools/driver/uml_run.sh -m 3072 -t "$limit" -w "$folder" tools/driver/bench_guest.sh "$module" \
-    bench/o2g/driver.py --rows "$rows" --json "$folder/$kind.json" "${options[@]}"
+  "run_in_$machine" -m 4096 -t "$limit" -w "$folder" tools/driver/bench_guest.sh "$module" \
+    bench/o2g/driver.py --rows "${rows:-npb,receiver,calls,overlap,match,sockets}" --json "$folder/$kind.json" "${options[@]}"
   cp "$folder/$kind.json" "$results/"
 done
 [ -f "$folder/o2g_driver.json" ] || exit 0

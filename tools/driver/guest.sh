@@ -15,17 +15,8 @@ while getopts qc:t: option; do
   esac
 done
 tools/setup.sh build rdma kernel
-tools/rdma/vm.sh true
-version=$(cat build/rdma/version)
 folder=$PWD/build/driver/guest
-headers=/lib/modules/$version/build
-if [ ! -e "$headers/Makefile" ]; then
-  echo "guest: installing linux-headers-$version, the headers of the guest's kernel" >&2
-  as_root=()
-  [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 -qq install -y --no-install-recommends \
-    "linux-headers-$version" >/dev/null </dev/null
-fi
+headers=$(tools/driver/guest_headers.sh)
 module=$(tools/driver/build_module.sh -c "$folder" "$headers")
 tools/driver/build_programs.sh "$folder/programs"
 tools/rdma/vm.sh -c "$cpus" -m 4096 -t 3600 -k "slub_debug=FZP,kmalloc-*" "$PWD/tools/driver/guest_suite.sh" "$module" \

@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # Build a User-Mode Linux kernel, a Linux that runs as a process, with sanitizers and fault injection, and print its path. The
-# source is Debian's linux-source-6.1. The first call takes some fifteen minutes on two processors; later ones take none.
+# source is Debian's linux-source-6.1 or 6.12. The first call takes some fifteen minutes on two processors; later ones take none.
 # usage: tools/driver/uml_build.sh
 #   UML_CACHE=FOLDER  where the kernel is kept; ~/.cache/tanada/uml unless given
+#   UML_VERSION=6.12   the other kernel that the driver supports; 6.1 unless given
 #   UML_PLAIN=1       a kernel without sanitizers and fault injection, for measurements of time
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 cache=${UML_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tanada/uml}
-source=$cache/linux-source-6.1
+version=${UML_VERSION:-6.1}
+source=$cache/linux-source-$version
 plain=${UML_PLAIN:-0}
 variant=$([ "$plain" = 1 ] && echo plain || echo kasan)
 # Stacks of 16 KiB, or with KASAN 64 KiB.
 stack_order=$([ "$plain" = 1 ] && echo 2 || echo 4)
 tree=$cache/$variant
+if [ "$version" != 6.1 ]; then tree=$tree-$version; fi
 log=$tree.log
 die() {
   echo "uml: $*" >&2
@@ -40,11 +43,11 @@ disabled="TLS SLAB DEBUG_INFO DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT DEBUG_KMEMLEAK_
 # The source package, unpacked, never installed.
 fetch_source() {
   rm -rf "$source" "$cache/package"
-  (cd "$cache" && rm -f linux-source-6.1_*.deb && apt-get -q download linux-source-6.1 >"$cache/fetch.log" 2>&1) ||
-    die "apt-get download linux-source-6.1 failed, see $cache/fetch.log"
-  dpkg-deb -x "$cache"/linux-source-6.1_*.deb "$cache/package"
-  tar -C "$cache" -xf "$cache/package/usr/src/linux-source-6.1.tar.xz"
-  rm -rf "$cache/package" "$cache"/linux-source-6.1_*.deb
+  (cd "$cache" && rm -f linux-source-"$version"_*.deb && apt-get -q download "linux-source-$version" >"$cache/fetch.log" 2>&1) ||
+    die "apt-get download linux-source-$version failed, see $cache/fetch.log"
+  dpkg-deb -x "$cache"/linux-source-"$version"_*.deb "$cache/package"
+  tar -C "$cache" -xf "$cache/package/usr/src/linux-source-$version.tar.xz"
+  rm -rf "$cache/package" "$cache"/linux-source-"$version"_*.deb
 }
 
 # Options that have no prompt, since only others select them, and options that are refused for reasons without meaning here:

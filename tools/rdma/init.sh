@@ -17,6 +17,8 @@ mount -t 9p -o $files run /run || die "the folder of the run"
 mount -t tmpfs tmpfs /upper
 mkdir /upper/files /upper/work
 mount -t overlay -o lowerdir=/host,upperdir=/upper/files,workdir=/upper/work overlay /new || die "the layer of memory"
+writable=$(cat /run/writable)
+[ -z "$writable" ] || mount -t 9p -o $files writable "/new$writable" || die "the writable folder"
 mount -t proc proc /new/proc
 mount -t sysfs sys /new/sys
 mount -t devtmpfs dev /new/dev

@@ -2,10 +2,10 @@
 # Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
 # It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
 # slower than this machine runs.
-# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] COMMAND [ARGUMENT ...]
+# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] COMMAND [ARGUMENT ...]
 #
 # The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
-# the guest's memory and is lost. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
+# the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
 # when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of
 # the guest's kernel.
 #
@@ -16,18 +16,19 @@ cd_at_call=$PWD
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/rdma
 cache=$PWD/build/rdma
-cpus=2 memory=2048 limit=600 guests=1 words=
+cpus=2 memory=2048 limit=600 guests=1 words='' writable=''
 die() {
   echo "rdma: $*" >&2
   exit 125
 }
-while getopts 2c:m:t:k: option; do
+while getopts 2c:m:t:k:w: option; do
   case $option in
     2) guests=2 ;;
     c) cpus=$OPTARG ;;
     m) memory=$OPTARG ;;
     t) limit=$OPTARG ;;
     k) words=$OPTARG ;;
+    w) writable=$(cd "$OPTARG" && pwd) ;;
     *) exit 2 ;;
   esac
 done
@@ -38,7 +39,7 @@ PATH=$PATH:/usr/sbin:/sbin
 # shellcheck disable=SC2034  # read by their names
 boot_modules="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay"
 # shellcheck disable=SC2034
-rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm"
+rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm veth sch_netem sch_tbf"
 
 # Debian's kernel package, unpacked, never installed.
 fetch_kernel() {
@@ -125,12 +126,17 @@ trap cleanup EXIT
   printf '%q ' "$@"
   echo
 } >"$run/command"
+printf '%s' "$writable" >"$run/writable"
 printf 'read -r line\neval "$line"\n' >>"$run/serve"
 
 # Guest number $1. (Without no_timer_check a kernel that this machine lets wait takes its timer for broken.)
 start_guest() {
   local cable=hubport,id=net,hubid=0
   [ $guests = 1 ] || cable="dgram,id=net,local.type=unix,local.path=$run/cable$1,remote.type=unix,remote.path=$run/cable$((3 - $1))"
+  local shares=()
+  local folder="local,id=writable,path=${writable//,/,,},security_model=none"
+  local device="virtio-9p-pci,fsdev=writable,mount_tag=writable"
+  [ -z "$writable" ] || shares=(-fsdev "$folder" -device "$device")
   timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
     -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
     -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
@@ -140,7 +146,7 @@ start_guest() {
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
     -device virtio-9p-pci,fsdev=host,mount_tag=host \
     -fsdev "local,id=run,path=$run,security_model=none" -device virtio-9p-pci,fsdev=run,mount_tag=run \
-    -netdev "$cable" -device "virtio-net-pci,netdev=net,host_mtu=9000,romfile=,mac=52:54:00:77:00:0$1" \
+    "${shares[@]}" -netdev "$cable" -device "virtio-net-pci,netdev=net,host_mtu=9000,romfile=,mac=52:54:00:77:00:0$1" \
     -device virtio-rng-pci </dev/null >"$run/qemu$1" 2>&1 &
   ids+=($!)
 }
