@@ -6,10 +6,10 @@
  * waits for one.
  *
  * The process finds the receive of a message that it has read in its own queue, which has the same
- * entries in the same order, and removes it here by O2G_IOC_CANCEL. So the driver may go on with
- * later frames of the connection at once, with one exception: an announced message matches an
- * entry, too, but only the process can receive it. The driver goes on with the next read, when the
- * process has removed that entry.
+ * entries in the same order, and removes it here by O2G_IOC_CANCEL. A message that matches no entry
+ * takes none from later frames of the connection, so the driver goes on with those at once. An
+ * announced message, and one of an entry that only matches, do take one. After them the driver goes
+ * on with the next read, when the process has removed that entry.
  */
 #include <linux/skbuff.h>
 #include <linux/uaccess.h>
@@ -18,12 +18,6 @@
 #include "internal.h"
 
 #define O2G_READABLE_COUNT_MAX 64
-
-/* Whether the frames after it must wait until the process has matched it. */
-static bool o2g_must_wait(const struct o2g_envelope *e)
-{
-	return e->kind == O2G_KIND_ANNOUNCE && (e->flags & O2G_ENVELOPE_TAGGED);
-}
 
 /* Returns the entry that the message matches first; NULL: it matches no entry. */
 static struct o2g_expected *o2g_match_envelope(struct o2g_connection *conn)
@@ -109,6 +103,28 @@ static void o2g_end_frame(struct o2g_connection *conn)
 	o2g_set_phase(conn, O2G_PHASE_HEAD);
 }
 
+/*
+ * The entry that left the message to the process may have been removed. An entry after it then
+ * receives the message: later frames must not match that entry before this one.
+ */
+static void o2g_match_again(struct o2g_connection *conn)
+{
+	const struct o2g_envelope *envelope = &conn->envelope;
+	struct o2g_expected *e;
+
+	conn->must_wait = envelope->kind == O2G_KIND_ANNOUNCE &&
+			  (envelope->flags & O2G_ENVELOPE_TAGGED);
+	if (!o2g_envelope_is_valid(envelope) || !o2g_envelope_is_message(envelope))
+		return;
+	e = o2g_match_envelope(conn);
+	conn->must_wait = e;
+	if (!e || e->is_match_only)
+		return;
+	o2g_list_move(conn, O2G_LIST_NONE);
+	o2g_match_remove_posted(&conn->context->queues, &e->posted);
+	o2g_receive_expected(conn, e);
+}
+
 /* Takes the envelope for the process, unless a receive has matched its message meanwhile. */
 static bool o2g_take_head(struct o2g_connection *conn)
 {
@@ -119,12 +135,15 @@ static bool o2g_take_head(struct o2g_connection *conn)
 	if (conn->phase == O2G_PHASE_BLOCKED) {
 		o2g_match_remove_arrived(&ctx->blocked, &conn->blocked);
 		o2g_set_phase(conn, O2G_PHASE_READ);
+		conn->must_wait = false;
+	} else if (conn->phase == O2G_PHASE_READ) {
+		o2g_match_again(conn);
 	}
 	if (conn->phase == O2G_PHASE_READ) {
 		o2g_list_move(conn, O2G_LIST_NONE);
 		is_taken = true;
 	}
-	spin_unlock_bh(&ctx->lock);
+	o2g_unlock(ctx);
 	return is_taken;
 }
 
@@ -148,7 +167,7 @@ void o2g_read_head(struct o2g_turn *turn)
 		return;
 	}
 	conn->is_head_read = true;
-	if (!conn->read_size && !o2g_must_wait(&conn->envelope))
+	if (!conn->read_size && !conn->must_wait)
 		o2g_end_frame(conn);
 }
 
@@ -167,7 +186,7 @@ size_t o2g_read_body(struct o2g_turn *turn, struct sk_buff *skb, unsigned int of
 		return 0;
 	}
 	conn->read_size -= size;
-	if (!conn->read_size)
+	if (!conn->read_size && !conn->must_wait)
 		o2g_end_frame(conn);
 	return size;
 }
@@ -198,7 +217,7 @@ static void o2g_read_turn(struct o2g_connection *conn, struct sock *sk, struct i
 	struct o2g_turn turn = { .conn = conn, .kind = O2G_TURN_THREAD, .dest = dest };
 
 	o2g_unlist_readable(conn);
-	/* The process has matched the announced message that it has read. */
+	/* The process has matched the message that it has read. */
 	if (o2g_phase_of(conn) == O2G_PHASE_READ && conn->is_head_read && !conn->read_size)
 		o2g_end_frame(conn);
 	o2g_read_head(&turn);

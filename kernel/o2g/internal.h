@@ -151,6 +151,7 @@ struct o2g_connection {
 	u64 discard_size; /* bytes after these that do not fit there */
 	u64 read_size; /* O2G_PHASE_READ: bytes that follow the envelope */
 	bool is_head_read; /* O2G_PHASE_READ: the process has the envelope */
+	bool must_wait; /* is_head_read: later frames wait until the process has matched it */
 
 	/* Protected by context.lock. */
 	int code; /* O2G_PHASE_ENDED: -EPIPE, -EPROTO */

@@ -208,12 +208,10 @@ static void entry_that_only_matches_leaves_its_message(void) {
   send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 100);
   expect_soon(&context.shared->readable_count, 1);
   read_all(&context, 0, frame, sizeof frame);
-  /* The entry is still the first one for the second message. */
-  expect_soon(&context.shared->readable_count, 1);
-  CHECK_EQUAL(call_value(&context, O2G_IOC_CANCEL, SLOT), 0);
-  read_all(&context, 0, frame, sizeof frame);
+  /* The second message waits until the process has matched the first one. */
   CHECK_EQUAL(flags_of(&context, OTHER_SLOT), O2G_QUEUED);
-  send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 100);
+  CHECK_EQUAL(call_value(&context, O2G_IOC_CANCEL, SLOT), 0);
+  CHECK_EQUAL(read_some(&context, 0, frame, sizeof frame), -EAGAIN);
   expect_completed(&context, 1);
   CHECK_EQUAL(ring[0], OTHER_SLOT);
 }
@@ -363,6 +361,23 @@ static void invalid_envelope_is_for_the_process(void) {
   memset(frame, 0, sizeof frame);
   read_all(&context, 0, frame, sizeof frame);
   CHECK_EQUAL(frame[0], 0x5A);
+}
+
+static void canceled_match_leaves_its_message_to_the_next_entry(void) {
+  struct context context;
+  char first[100], second[100];
+  char frames[2 * (sizeof(struct o2g_envelope) + 100)];
+  open_envelopes(&context, 1);
+  CHECK_EQUAL(put_message(&context, SLOT, TAG, first, sizeof first, O2G_PUT_MATCH_ONLY), 0);
+  CHECK_EQUAL(put_message(&context, OTHER_SLOT, TAG, second, sizeof second, 0), 0);
+  send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 100);
+  expect_soon(&context.shared->readable_count, 1);
+  send_frame(&context, 0, O2G_KIND_MESSAGE, TAG, 99);
+  CHECK_EQUAL(call_value(&context, O2G_IOC_CANCEL, SLOT), 0);
+  read_all(&context, 0, frames, sizeof(struct o2g_envelope) + 99);
+  expect_completed(&context, 1);
+  CHECK_EQUAL(slot_of(&context, OTHER_SLOT)->message_size, 100);
+  CHECK_EQUAL(le64toh(((struct o2g_envelope *)frames)->size), 99);
 }
 
 static void arm(const struct context *context, uint64_t quiet_size) {
@@ -544,6 +559,7 @@ const struct test envelope_tests[] = {
     TEST(detached_socket_keeps_its_bytes),
     TEST(detaching_fails_the_receive_of_an_incomplete_message),
     TEST(invalid_envelope_is_for_the_process),
+    TEST(canceled_match_leaves_its_message_to_the_next_entry),
     TEST(poll_follows_what_the_process_has_seen),
     TEST(quiet_poll_ignores_messages_up_to_its_size),
     TEST(quiet_poll_returns_for_what_the_process_must_do),

@@ -149,6 +149,7 @@ class process_driver final : public message_driver {
     uint64_t stored_size = 0, remaining_size = 0;  // body
     uint64_t read_size = 0;                        // read
     bool is_head_read = false;
+    bool must_wait = false;  // later frames wait until the engine has matched it
   };
 
   // Memory of read().
@@ -264,18 +265,33 @@ class process_driver final : public message_driver {
     }
   }
 
+  // The receive that left the message to the engine may have been canceled.
+  bool match_again(connection_state &state) noexcept {
+    state.must_wait =
+        state.head.kind == O2G_KIND_ANNOUNCE && (state.head.flags & O2G_ENVELOPE_TAGGED) != 0;
+    if (!o2g_envelope_is_valid(&state.head) || !o2g_envelope_is_message(&state.head))
+      return false;
+    auto *const slot = static_cast<slot_entry *>(matcher_.find_posted(state.key));
+    state.must_wait = slot != nullptr;
+    if (slot == nullptr || slot->entry.is_match_only)
+      return false;
+    begin_body(state, *slot, true);
+    return true;
+  }
+
   // Copies a waiting envelope. False: there is no space.
   bool read_head(connection_state &state, destination &target) noexcept {
     if (target.free_size() < sizeof state.head)
       return false;
+    state.must_wait = false;
     if (state.is_queued)
       blocked_.remove(state);
+    else if (match_again(state))
+      return true;
     state.current_phase = phase::read;
     target.put(&state.head, sizeof state.head);
     state.is_head_read = true;
-    bool const must_wait =
-        state.head.kind == O2G_KIND_ANNOUNCE && (state.head.flags & O2G_ENVELOPE_TAGGED) != 0;
-    if (state.read_size == 0 && !must_wait)
+    if (state.read_size == 0 && !state.must_wait)
       end_frame(state);
     return true;
   }
@@ -333,7 +349,7 @@ class process_driver final : public message_driver {
         size_t const size_read = size == 0 ? 0 : take(state, memory.data(), size);
         target->stored_size += size_read;
         state.read_size -= size_read;
-        if (size_read != 0 && state.read_size == 0)
+        if (size_read != 0 && state.read_size == 0 && !state.must_wait)
           end_frame(state);
         return size_read != 0;
       }
