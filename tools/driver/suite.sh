@@ -113,10 +113,13 @@ done
 if [ -n "$(ls -A "$folder/mpi" 2>/dev/null)" ]; then step "MPI programs" 600 tools/driver/mpi.sh "$folder/mpi"; fi
 step "calls of the driver" 300 "$programs/ioctl"
 step "random operations" 900 "$stress" -t $((5 * scale)) -n 8 -w 4
+step "random frames" 900 "$stress" -e -t $((4 * scale)) -n 8
 step "random operations, slow network" 900 slow_network "$stress" -t $((4 * scale)) -n 8 -w 2
 step "killed processes" 900 "$stress" -k $((4 * scale)) -n 8 -w 3
+step "killed processes, frames" 900 "$stress" -e -k $((2 * scale)) -n 8
 if [ -e /sys/kernel/debug/failslab ]; then
   step "failing memory" 900 "$stress" -t $((9 * scale)) -n 8 -w 4 -f 5
+  step "failing memory, frames" 900 "$stress" -e -t $((6 * scale)) -n 8 -f 5
   step "failing memory, killed" 900 "$stress" -k $((3 * scale)) -n 8 -w 3 -f 5
 fi
 step "load and unload" 300 load_again

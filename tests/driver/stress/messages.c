@@ -1,6 +1,7 @@
 /* messages.c: the contents of messages, which follow from the seed, the rank and their number. */
 #include "stress.h"
 
+#include <endian.h>
 #include <string.h>
 
 uint64_t mix(uint64_t a, uint64_t b, uint64_t c) {
@@ -31,10 +32,29 @@ static uint64_t size_between(uint64_t hash, uint64_t least, uint64_t most) {
   return least + hash % (most - least + 1);
 }
 
+static int kind_of(uint64_t hash) {
+  uint32_t const choice = (uint32_t)hash % 20;
+  if (choice == 0)
+    return O2G_KIND_ANNOUNCE;
+  if (choice < 3)
+    return KIND_ACK;
+  return choice < 6 ? KIND_BODY : O2G_KIND_MESSAGE;
+}
+
+uint32_t peer_of(uint32_t rank) {
+  return current->ranks[rank].fate == FATE_VICTIM ? 1000 + rank : rank % 3;
+}
+
+size_t message_head_size(void) {
+  return current->has_envelopes ? sizeof(struct o2g_envelope) : sizeof(struct o2g_header);
+}
+
 struct message message_of(uint32_t rank, uint32_t number) {
   uint64_t const hash = mix(current->seed, rank, number);
   uint64_t const size_hash = mix(hash, 1, 2);
-  struct message message = {(int32_t)(hash % TAG_COUNT), (uint32_t)(hash >> 8) % CONTEXT_COUNT, 0};
+  struct message message = {.tag = (int32_t)(hash % TAG_COUNT),
+                            .context = (uint32_t)(hash >> 8) % CONTEXT_COUNT,
+                            .kind = kind_of(hash >> 40)};
   uint32_t const kind = (uint32_t)(hash >> 16) % 1000;
   if (kind < 80)
     message.size = 0;
@@ -50,6 +70,8 @@ struct message message_of(uint32_t rank, uint32_t number) {
     message.size = size_between(size_hash, 65537, 300000);
   else
     message.size = size_between(size_hash, 300001, MESSAGE_SIZE_MAX);
+  if (current->has_envelopes && message.kind == KIND_ACK)
+    message.size = 0;
   return message;
 }
 
@@ -72,19 +94,39 @@ static void payload_bytes(
   }
 }
 
-void message_bytes(uint32_t rank, uint32_t number, uint64_t offset, void *bytes, size_t size) {
+static void head_bytes(uint32_t rank, uint32_t number, char *bytes) {
   struct message const message = message_of(rank, number);
   struct o2g_header const header = {
       O2G_MAGIC, (int32_t)rank, message.tag, message.context, message.size, 0};
+  struct o2g_envelope const envelope = {
+      .mark = htole16(O2G_ENVELOPE_MARK),
+      .kind = (uint8_t)message.kind,
+      .flags = message.kind == O2G_KIND_MESSAGE || message.kind == O2G_KIND_ANNOUNCE
+                   ? O2G_ENVELOPE_TAGGED
+                   : 0,
+      .size = htole64(message.size),
+      .tag = htole64((uint64_t)message.context << 32 | (uint32_t)message.tag),
+      .data = htole64(~(uint64_t)number),
+      .id = htole64((uint64_t)rank << 32 | number)};
+  if (current->has_envelopes)
+    memcpy(bytes, &envelope, sizeof envelope);
+  else
+    memcpy(bytes, &header, sizeof header);
+}
+
+void message_bytes(uint32_t rank, uint32_t number, uint64_t offset, void *bytes, size_t size) {
+  size_t const head_size = message_head_size();
   char *target = bytes;
-  if (offset < sizeof header) {
-    size_t const part = size < sizeof header - offset ? size : sizeof header - offset;
-    memcpy(target, (const char *)&header + offset, part);
+  if (offset < head_size) {
+    char head[sizeof(struct o2g_envelope)];
+    size_t const part = size < head_size - offset ? size : head_size - offset;
+    head_bytes(rank, number, head);
+    memcpy(target, head + offset, part);
     target += part;
     offset += part;
     size -= part;
   }
-  payload_bytes(rank, number, offset - sizeof header, target, size);
+  payload_bytes(rank, number, offset - head_size, target, size);
 }
 
 int64_t message_check(uint32_t rank, const void *bytes, uint64_t size) {

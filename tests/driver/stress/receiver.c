@@ -17,7 +17,7 @@
 
 struct receiver receiver;
 
-static bool is_refusal(int result) {
+bool is_refusal(int result) {
   return result == -ENOMEM || (result == -EFAULT && current->has_lossy_faults);
 }
 
@@ -50,7 +50,8 @@ bool register_rank(uint32_t rank) {
     return false;
   enter(STATE_REGISTERING);
   int const socket = current->ranks[rank].receiver_socket;
-  struct o2g_register request = {.socket = socket, .rank = (int32_t)rank};
+  struct o2g_register request = {
+      .socket = socket, .rank = (int32_t)rank, .peer = current->has_envelopes ? peer_of(rank) : 0};
   int const result = call_surely(O2G_IOC_REGISTER, (uintptr_t)&request);
   bool const may_have_ended = current->ranks[rank].fate != FATE_NORMAL;
   if (result != 0 && !(may_have_ended && (result == -EINVAL || result == -EPIPE)))
@@ -125,8 +126,7 @@ static void *sender_thread(void *unused) {
   return unused;
 }
 
-/* Root may lock any amount of memory; this takes the right away. */
-static void limit_locked_memory(void) {
+void limit_locked_memory(void) {
   struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2];
   struct rlimit const limit = {256 << 10, 256 << 10};
@@ -138,13 +138,13 @@ static void limit_locked_memory(void) {
     fail("cannot limit locked memory: errno %d", errno);
 }
 
-static void open_context(void) {
+void open_context(uint32_t flags) {
   do {
     receiver.context = open(O2G_DRIVER_PATH, O_RDWR);
   } while (receiver.context < 0 && errno == ENOMEM && current->has_faults);
   if (receiver.context < 0)
     fail("cannot open %s: errno %d", O2G_DRIVER_PATH, errno);
-  struct o2g_binding binding = {O2G_DRIVER_ABI, 0, current->rank_count, 0};
+  struct o2g_binding binding = {O2G_DRIVER_ABI, flags, current->rank_count, 0};
   int const result = call_surely(O2G_IOC_INIT, (uintptr_t)&binding);
   if (result != 0 && !(result == -EBUSY && current->has_lossy_faults))
     fail("init: error %d", result);
@@ -186,7 +186,7 @@ static void prepare(void) {
     limit_locked_memory();
   if (current->has_faults)
     faults_thread(true);
-  open_context();
+  open_context(0);
   bool const has_area = !one_in(&random, 4);
   if (has_area && one_in(&random, 2))
     set_area();
@@ -331,7 +331,7 @@ static void drain_rest(void) {
     fail("%u sockets are open of %llu", counters.socket_count, (unsigned long long)open);
 }
 
-static void add_counters(void) {
+void add_counters(void) {
   struct o2g_counters counters;
   call_surely(O2G_IOC_COUNTERS, (uintptr_t)&counters);
   atomic_fetch_add(&totals->handler_size, counters.handler_size);
@@ -413,6 +413,8 @@ _Noreturn void receiver_run(const char *program) {
   struct sigaction const action = {.sa_handler = ignore_signal}; /* without SA_RESTART */
   sigaction(SIGUSR1, &action, NULL);
   signal(SIGCHLD, SIG_IGN);
+  if (current->has_envelopes)
+    frames_run(program);
   prepare();
   start_threads();
   for (uint64_t end_ms = now_ms() + current->duration_ms; now_ms() < end_ms;)

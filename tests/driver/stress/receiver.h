@@ -68,6 +68,12 @@ extern struct receiver receiver;
 int call(unsigned long request, uintptr_t argument);
 /* The same for calls that an injected fault may refuse: they are repeated. */
 int call_surely(unsigned long request, uintptr_t argument);
+bool is_refusal(int result);
+/* Opens and binds the context. */
+void open_context(uint32_t flags);
+/* Root may lock any amount of memory; this takes the right away. */
+void limit_locked_memory(void);
+void add_counters(void);
 bool register_rank(uint32_t rank);
 void set_area(void);
 bool grow(void);

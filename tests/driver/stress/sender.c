@@ -1,6 +1,7 @@
 /* sender.c: writes messages of several ranks by turns, in pieces of any size. */
 #include "stress.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -28,8 +29,10 @@ struct sender {
 };
 
 static void begin_message(struct outgoing *outgoing) {
+  struct message const message = message_of(outgoing->rank, outgoing->number);
+  bool const is_alone = current->has_envelopes && message.kind == O2G_KIND_ANNOUNCE;
   outgoing->offset = 0;
-  outgoing->total = sizeof(struct o2g_header) + message_of(outgoing->rank, outgoing->number).size;
+  outgoing->total = message_head_size() + (is_alone ? 0 : message.size);
 }
 
 static void close_connection(struct outgoing *outgoing, bool is_reset) {
@@ -52,10 +55,34 @@ static void write_urgent(struct outgoing *outgoing) {
   atomic_store(&rank->is_finished, true);
 }
 
-static void write_rubbish(struct sender *sender, struct outgoing *outgoing) {
-  struct rank_state *rank = &current->ranks[outgoing->rank];
-  struct o2g_header header = {O2G_MAGIC, (int32_t)outgoing->rank, 1, 0, 16, 0};
-  switch (random_below(&sender->random, 6)) {
+static struct o2g_envelope envelope_rubbish(uint64_t *random) {
+  struct o2g_envelope envelope = {.mark = htole16(O2G_ENVELOPE_MARK),
+                                  .kind = O2G_KIND_MESSAGE,
+                                  .flags = O2G_ENVELOPE_TAGGED,
+                                  .size = htole64(8)};
+  switch (random_below(random, 5)) {
+    case 0:
+      envelope.mark = htole16(O2G_ENVELOPE_MARK + 1);
+      break;
+    case 1:
+      envelope.kind = one_in(random, 2) ? 0 : O2G_KIND_LAST + 1;
+      break;
+    case 2:
+      envelope.flags = O2G_ENVELOPE_FLAGS_ALL + 1;
+      break;
+    case 3:
+      envelope.reserved = htole16(1);
+      break;
+    default:
+      envelope.size = htole64(O2G_ENVELOPE_SIZE_MAX + 1);
+      break;
+  }
+  return envelope;
+}
+
+static struct o2g_header header_rubbish(uint32_t rank, uint64_t *random) {
+  struct o2g_header header = {O2G_MAGIC, (int32_t)rank, 1, 0, 16, 0};
+  switch (random_below(random, 6)) {
     case 0:
       header.magic++;
       break;
@@ -75,9 +102,19 @@ static void write_rubbish(struct sender *sender, struct outgoing *outgoing) {
       header.reserved = 1;
       break;
   }
-  char bytes[sizeof header + 100];
+  return header;
+}
+
+static void write_rubbish(struct sender *sender, struct outgoing *outgoing) {
+  struct rank_state *rank = &current->ranks[outgoing->rank];
+  struct o2g_header const header = header_rubbish(outgoing->rank, &sender->random);
+  struct o2g_envelope const envelope = envelope_rubbish(&sender->random);
+  char bytes[sizeof envelope + 100];
   memset(bytes, 0x77, sizeof bytes);
-  memcpy(bytes, &header, sizeof header);
+  if (current->has_envelopes)
+    memcpy(bytes, &envelope, sizeof envelope);
+  else
+    memcpy(bytes, &header, sizeof header);
   size_t done = 0;
   while (done < sizeof bytes && !atomic_load(&current->is_stopping)) {
     ssize_t const size =

@@ -11,6 +11,8 @@
 #include <tanada/o2g.h>
 #include <tanada/o2g_driver.h>
 
+#include "kernel/o2g/envelope.h"
+
 enum {
   RANK_COUNT_MAX = 64,
   WORKER_COUNT_MAX = 16,
@@ -102,6 +104,7 @@ struct round {
   uint32_t duration_ms;
   uint64_t area_size;
   enum ending ending;
+  bool has_envelopes;            /* O2G_BIND_ENVELOPES: frames.c receives */
   bool is_memory_locked_limited; /* most buffers cannot be pinned */
   bool has_faults;
   bool has_lossy_faults; /* memory of a process cannot be written at times: its connection ends */
@@ -129,6 +132,7 @@ struct message {
   int32_t tag;
   uint32_t context;
   uint64_t size;
+  int kind; /* of an envelope */
 };
 
 extern struct round *current;
@@ -146,8 +150,14 @@ uint64_t random_next(uint64_t *state);
 uint32_t random_below(uint64_t *state, uint32_t limit);
 bool one_in(uint64_t *state, uint32_t count);
 
+/* Kinds of frames without a meaning for the driver. */
+enum { KIND_BODY = 7, KIND_ACK = 13 };
+
 /* messages.c: the contents of messages follow from the seed, the rank and their number. */
 struct message message_of(uint32_t rank, uint32_t number);
+size_t message_head_size(void);
+/* With has_envelopes: the number that a connection has for the source of messages. */
+uint32_t peer_of(uint32_t rank);
 void message_bytes(uint32_t rank, uint32_t number, uint64_t offset, void *bytes, size_t size);
 /* The number of the message; -1: too few bytes. Fails if a byte is wrong. */
 int64_t message_check(uint32_t rank, const void *bytes, uint64_t size);
@@ -158,6 +168,9 @@ void sender_run(uint32_t index, uint32_t count, int hand_over);
 /* receiver.c */
 _Noreturn void receiver_run(const char *program);
 int after_exec(int context);
+
+/* frames.c: the receiver of a round with has_envelopes. */
+_Noreturn void frames_run(const char *program);
 
 /* faults.c: fault injection by debugfs. */
 void faults_prepare(unsigned per_cent);
