@@ -4,16 +4,16 @@ TCP: figure 5 of the paper, and what a message costs. Runs in a guest that tools
 starts, as root.
 
 usage: driver.py [--rows npb,receiver,calls,overlap,match,sockets | delays] [--transports WORD,...]
-                 [--mpi openmpi4] [--classes S,W] [--benchmarks IS,CG,...] [--rounds N] [--quick]
+                 [--mpi openmpi4] [--classes S,W] [--benchmarks IS,CG,LU.S,...] [--rounds N] [--quick]
                  [--provider FOLDER] [--npb FOLDER] [--cost PROGRAM] [--programs FOLDER] [--build]
-                 [--json FILE]
+                 [--json FILE] [--append]
 
 Transports are all of one MPI. "o2g driver": the provider with o2g.ko; "o2g library": the same
 provider, receiving in the process on arrival; "o2g select": the same, receiving in calls by select,
 without a thread; "Open MPI tcp": its own transport; "MPICH tcp": another MPI, only for delays.
 --transports keeps those whose name contains one of the words. --build builds all programs in the
 folder of --programs, and writes the machine's name there, for a guest that sees only the folder.
-The transports alternate in every round. A transport that cannot run is left out with the reason.
+The transports alternate in every round. --append keeps the rows that FILE has. A transport that cannot run is left out with the reason.
 """
 
 import argparse
@@ -40,6 +40,7 @@ import syscalls  # noqa: E402
 from machine import header, machine  # noqa: E402
 from runs import Experiment, Figure  # noqa: E402
 
+DRIVER = "o2g driver"
 RIVAL = "Open MPI tcp"
 RANKS = 4
 LIMIT = 900  # seconds of a run: a guest may be slow
@@ -49,9 +50,16 @@ NOTE = (
     "All transports ran in the same guest, in turns. "
     "Times of a guest compare with each other only. "
     "`Mop/s` are the benchmark's own, as in the paper's figure 5, and a ratio is relative to Open "
-    "MPI's own transport over TCP. On one processor no computing runs beside the protocol handler: "
+    "MPI's own transport over TCP."
+)
+UML_NOTE = (
+    "On one processor no computing runs beside the protocol handler: "
     "what a transport hides is time in which the processor would be idle, and a rank that polls "
     "takes time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
+)
+VM_NOTE = (
+    "QEMU translates the guest's instructions, so its processors compute some ten times slower than "
+    "those of the host."
 )
 
 
@@ -73,7 +81,7 @@ class Way:
 
 
 WAYS = (
-    Way("o2g driver", "o2g", {"TND_O2G_DRIVER": "required"}),
+    Way(DRIVER, "o2g", {"TND_O2G_DRIVER": "required"}),
     Way("o2g library", "o2g", {"TND_O2G_DRIVER": "off"}),
     Way("o2g select", "o2g", {"TND_O2G_DRIVER": "off", "TND_O2G_RECEIVE": "select"}),
     Way(RIVAL, "btl tcp"),
@@ -142,14 +150,19 @@ def chosen(wanted, ways, folder):
     return found
 
 
-def row_of(what, unit, better, values, name, **more):
-    """The row of a transport against the rival. `values` has the value of each transport."""
+def row_of(what, unit, better, values, name, bar=None, **more):
+    """The row of a transport against the rival. `values` has the value of each transport. `bar` is
+    of the driver's value."""
     value = values[name] if isinstance(values[name], float) else None
     rival_value = values.get(RIVAL)
     has_rival = name != RIVAL and isinstance(rival_value, float)
     ratio = None
     if has_rival and value is not None and value > 0 and rival_value > 0:
         ratio = float(f"{value / rival_value:.4g}")
+    bar = bar if name == DRIVER else None
+    is_met = None
+    if bar is not None:
+        is_met = value is not None and (value >= bar if better == "higher" else value <= bar)
     return {
         "what": f"{what}: {name}",
         "value": value,
@@ -158,9 +171,10 @@ def row_of(what, unit, better, values, name, **more):
         "rival": RIVAL if has_rival else None,
         "rival_value": rival_value if has_rival else None,
         "ratio": ratio,
-        "bar": None,
+        "bar": bar,
+        "bar_on": "value",
         "better": better,
-        "met": None,
+        "met": is_met,
         "setups": values,
         **more,
     }
@@ -179,13 +193,22 @@ def measure(experiment, setups, rounds, launch):
                 figure.better,
                 values,
                 setup.name,
+                bar=figure.bar,
                 rounds=[float(f"{value * figure.scale:.4g}") for value in all_rounds],
             )
 
 
+def benchmarks_of(wanted, class_name):
+    """`LU.S` is a benchmark of one class, `LU` one of every class."""
+    for word in wanted.benchmarks.split(","):
+        benchmark, _, only = word.partition(".")
+        if only in ("", class_name):
+            yield benchmark
+
+
 def npb_rows(wanted, setups, folder):
     for class_name in wanted.classes.split(","):
-        for benchmark in wanted.benchmarks.split(","):
+        for benchmark in benchmarks_of(wanted, class_name):
             experiment, launch = npb.experiment(wanted.npb, folder, benchmark, class_name, RANKS)
             name = f"NPB {benchmark}.{class_name}, {RANKS} ranks"
             figures = (
@@ -243,9 +266,13 @@ def overlap_experiment(quick):
         "overlap",
         (str(16 << 20), "1", "1" if quick else "3"),
         (
-            Figure("posted", f"{size}, computing after MPI_Irecv: hidden", "part", 1, "higher"),
-            Figure("sender", f"{size}, the sender computes: hidden", "part", 1, "higher"),
-            Figure("late", f"{size}, receive posted after computing: hidden", "part", 1, "higher"),
+            Figure(
+                "posted", f"{size}, computing after MPI_Irecv: hidden", "part", 1, "higher", 0.95
+            ),
+            Figure("sender", f"{size}, the sender computes: hidden", "part", 1, "higher", 0.95),
+            Figure(
+                "late", f"{size}, receive posted after computing: hidden", "part", 1, "higher", 0.95
+            ),
             Figure("slower", f"{size}: time of computing", "x"),
             Figure("plain", f"{size}: the transfer only", "ms", 1e3),
         ),
@@ -441,22 +468,25 @@ def remove_stale(folder):
 def build(wanted, setups, folder):
     """Builds every program, and runs none."""
     remove_stale(folder)
-    benchmarks = wanted.benchmarks.split(",")
     for setup in setups:
         for name in ("arrival", "calls", "idle", "match", "overlap", "ring"):
             o2g.program_of(setup, name, folder)
         for class_name in wanted.classes.split(","):
+            benchmarks = list(benchmarks_of(wanted, class_name))
             for benchmark in benchmarks if setup.name != MPICH.name else ["IS"]:
                 npb.program(wanted.npb, folder, setup.mpi, benchmark, class_name)
     (folder / "host").write_text(machine())
 
 
+def is_uml():
+    return "User Mode Linux" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
 def guest_machine(folder):
     """The host, and the guest in it."""
     host = (folder / "host").read_text() if (folder / "host").exists() else machine()
-    is_uml = "User Mode Linux" in pathlib.Path("/proc/cpuinfo").read_text()
-    kind = "User-Mode Linux" if is_uml else "Linux"
-    return f"{kind} {platform.release()} with {os.cpu_count()} processor as a guest of: {host}"
+    kind = "User-Mode Linux" if is_uml() else "QEMU, Linux"
+    return f"{kind} {platform.release()} with {os.cpu_count()} processor(s) as a guest of: {host}"
 
 
 def host_load(folder):
@@ -483,6 +513,7 @@ def options():
     parser.add_argument("--programs", type=pathlib.Path)
     parser.add_argument("--build", action="store_true")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--append", action="store_true")
     return parser.parse_args()
 
 
@@ -503,11 +534,16 @@ def main():
         bench = "o2g_driver_delays" if names == ["delays"] else "o2g_driver"
         result = {
             **header(bench),
-            "command": f"driver.py --rows {wanted.rows} --rounds {wanted.rounds}",
+            "command": f"driver.py --rows {wanted.rows} --classes {wanted.classes} "
+            f"--benchmarks {wanted.benchmarks} --rounds {wanted.rounds}",
             "machine": guest_machine(folder),
-            "note": f"{NOTE} {host_load(folder)}",
+            "note": f"{NOTE} {UML_NOTE if is_uml() else VM_NOTE} {host_load(folder)}",
             "rows": [],
         }
+        if wanted.append and wanted.json.exists():
+            before = json.loads(wanted.json.read_text())
+            result["command"] = f"{before['command']}; {result['command']}"
+            result["rows"] = before["rows"]
         for name in names:
             for row in rows_of(name, wanted, setups, folder):
                 print_row(row)
