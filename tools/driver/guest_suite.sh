@@ -44,7 +44,8 @@ compare() {
       exit failed }' /tmp/before /tmp/after
 }
 operations() { "$stress" -t "$seconds" -n 64 -w 8; }
-kills() { "$stress" -k "$count" -n 16 -w 4; }
+frames() { "$stress" -e -t $((seconds / 4)) -n 64; }
+kills() { "$stress" -k $((count * 3 / 4)) -n 16 -w 4 && "$stress" -e -k $((count / 4)) -n 16; }
 
 echo "kernel $(uname -r), $(nproc) processors, module $(modinfo -F srcversion "$module")"
 step load insmod "$module"
@@ -52,6 +53,7 @@ step load insmod "$module"
 step "first use" "$stress" -t 10 -n 64 -w 8
 allocated >/tmp/before
 step "random operations" operations
+step "random frames" frames
 step "kills" kills
 step "memory in use" compare
 step unload rmmod o2g

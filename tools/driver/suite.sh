@@ -105,6 +105,9 @@ rm -f "$folder"/*.log "$folder"/*.dmesg
 # What the kernel has reported of itself while it booted.
 echo clear >/sys/kernel/debug/kmemleak 2>/dev/null
 stress=$programs/stress
+# User-Mode Linux 6.12 panics in flush_tlb_mm() when a fork() ends early, with and without the module.
+forks=
+case $(uname -r) in 6.1.*) ;; *) forks=-F ;; esac
 step load 30 load
 for program in "$@"; do step "contract $(basename "$program")" 300 "$program"; done
 for program in "$@"; do
@@ -115,12 +118,12 @@ step "calls of the driver" 300 "$programs/ioctl"
 step "random operations" 900 "$stress" -t $((5 * scale)) -n 8 -w 4
 step "random frames" 900 "$stress" -e -t $((4 * scale)) -n 8
 step "random operations, slow network" 900 slow_network "$stress" -t $((4 * scale)) -n 8 -w 2
-step "killed processes" 900 "$stress" -k $((4 * scale)) -n 8 -w 3
-step "killed processes, frames" 900 "$stress" -e -k $((2 * scale)) -n 8
+step "killed processes" 900 "$stress" $forks -k $((2 * scale)) -n 8 -w 3
+step "killed processes, frames" 900 "$stress" -e -k $((3 * scale / 2)) -n 8
 if [ -e /sys/kernel/debug/failslab ]; then
-  step "failing memory" 900 "$stress" -t $((9 * scale)) -n 8 -w 4 -f 5
+  step "failing memory" 900 "$stress" $forks -t $((9 * scale)) -n 8 -w 4 -f 5
   step "failing memory, frames" 900 "$stress" -e -t $((6 * scale)) -n 8 -f 5
-  step "failing memory, killed" 900 "$stress" -k $((3 * scale)) -n 8 -w 3 -f 5
+  step "failing memory, killed" 900 "$stress" $forks -k $((2 * scale)) -n 8 -w 3 -f 5
 fi
 step "load and unload" 300 load_again
 step unload 60 unload

@@ -226,7 +226,7 @@ static void find_readable(void) {
   int const result = call(O2G_IOC_READABLE, (uintptr_t)&request);
   if (result == -EFAULT && current->has_lossy_faults) { /* the ranks are lost */
     for (uint32_t rank = 0; rank < current->rank_count; rank++)
-      connections[rank].is_readable = true;
+      connections[rank].is_readable = connections[rank].is_registered;
     return;
   }
   if (result != 0)
@@ -580,9 +580,21 @@ static void map_ring(void) {
     fail("mmap of the ring: errno %d", errno);
 }
 
+static void make_posts(void) {
+  for (uint32_t i = 0; i < POST_COUNT; i++) {
+    posts[i].put.slot = i;
+    posts[i].region =
+        mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (posts[i].region == MAP_FAILED)
+      fail("mmap of a buffer: errno %d", errno);
+    memset(posts[i].region, 0, BUFFER_SIZE); /* so that later writes need no memory */
+  }
+}
+
 static void prepare(void) {
   random_state = mix(current->seed, 88, 0) | 1;
   pthread_mutex_init(&receiver.mutex, NULL);
+  make_posts();
   if (current->is_memory_locked_limited)
     limit_locked_memory();
   if (current->has_faults)
@@ -592,15 +604,7 @@ static void prepare(void) {
   grow();
   if (receiver.expected_chunks[0] != 0)
     fail("the first chunk is %u", receiver.expected_chunks[0]);
-  for (uint32_t i = 0; i < POST_COUNT; i++) {
-    posts[i].put.slot = i;
-    posts[i].region =
-        mmap(NULL, BUFFER_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (posts[i].region == MAP_FAILED)
-      fail("mmap of a buffer: errno %d", errno);
-    memset(posts[i].region, 0, BUFFER_SIZE); /* so that later writes need no memory */
-    (void)slot_of(i);
-  }
+  (void)slot_of(0);
   if (current->has_faults)
     faults_thread(false);
 }

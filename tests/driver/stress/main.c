@@ -1,6 +1,7 @@
 /* main.c: random operations on the driver o2g.ko, in rounds.
  *
- * usage: stress [-e] [-t seconds] [-k kills] [-s seed] [-n sockets] [-w threads] [-f per_cent] [-v]
+ * usage: stress [-eF] [-t seconds] [-k kills] [-s seed] [-n sockets] [-w threads] [-f per_cent]
+ * [-v]
  *
  * In each round the controller, this process, connects `sockets` pairs of TCP sockets and starts a
  * receiver and two senders. The receiver is a process that opens /dev/o2g, and whose threads post,
@@ -9,7 +10,7 @@
  * The receiver checks contents, order and, unless the round ends with a kill, that nothing was
  * lost. With -e the messages are frames of libo2g-fi.so, which one thread receives: frames.c. With
  * -k the controller kills receivers until `kills` of them have died. With -f memory allocations
- * fail at random. The status is 1 if anything was wrong. */
+ * fail at random. With -F receivers do not fork. The status is 1 if anything was wrong. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -36,12 +37,13 @@ struct options {
   unsigned worker_count;
   unsigned fault_rate;
   bool has_envelopes;
+  bool has_forks;
   bool is_verbose;
 };
 
 struct round *current;
 struct totals *totals;
-static struct options options = {10, 0, 0, 8, 4, 0, false, false};
+static struct options options = {10, 0, 0, 8, 4, 0, false, true, false};
 static unsigned killed_count;
 static unsigned kills_of_state[STATE_COUNT];
 
@@ -159,6 +161,7 @@ static void begin_round(uint32_t number) {
   current->number = number;
   current->seed = mix(options.seed, 11, number);
   current->has_envelopes = options.has_envelopes;
+  current->has_forks = options.has_forks;
   uint64_t random = current->seed | 1;
   current->rank_count =
       one_in(&random, 4) ? 1 + random_below(&random, options.socket_count) : options.socket_count;
@@ -339,12 +342,15 @@ static void run_round(const char *program, uint32_t number) {
 
 static void read_options(int count, char **words) {
   for (;;) {
-    int const option = getopt(count, words, "et:k:s:n:w:f:v");
+    int const option = getopt(count, words, "eFt:k:s:n:w:f:v");
     if (option == -1)
       break;
     switch (option) {
       case 'e':
         options.has_envelopes = true;
+        break;
+      case 'F':
+        options.has_forks = false;
         break;
       case 't':
         options.seconds = (unsigned)atoi(optarg);

@@ -104,6 +104,7 @@ struct round {
   uint32_t duration_ms;
   uint64_t area_size;
   enum ending ending;
+  bool has_forks;
   bool has_envelopes;            /* O2G_BIND_ENVELOPES: frames.c receives */
   bool is_memory_locked_limited; /* most buffers cannot be pinned */
   bool has_faults;

@@ -302,6 +302,8 @@ static void register_one(struct worker *worker) {
  * longer than this process. */
 static void fork_child(struct worker *worker) {
   uint32_t const lifetime_us = random_below(&worker->random, 20000);
+  if (!current->has_forks)
+    return;
   pid_t const child = fork();
   if (child != 0) {
     enter(STATE_FORKED);
