@@ -6,14 +6,15 @@ starts, as root.
 usage: driver.py [--rows npb,receiver,calls,overlap,match,sockets | delays] [--transports WORD,...]
                  [--mpi openmpi4] [--classes S,W] [--benchmarks IS,CG,LU.S,...] [--rounds N] [--quick]
                  [--provider FOLDER] [--npb FOLDER] [--cost PROGRAM] [--programs FOLDER] [--build]
-                 [--json FILE] [--append]
+                 [--delays WORD] [--json FILE] [--append]
 
 Transports are all of one MPI. "o2g driver": the provider with o2g.ko; "o2g library": the same
 provider, receiving in the process on arrival; "o2g select": the same, receiving in calls by select,
 without a thread; "Open MPI tcp": its own transport; "MPICH tcp": another MPI, only for delays.
 --transports keeps those whose name contains one of the words. --build builds all programs in the
 folder of --programs, and writes the machine's name there, for a guest that sees only the folder.
-The transports alternate in every round. --append keeps the rows that FILE has. A transport that cannot run is left out with the reason.
+The transports alternate in every round. --delays keeps those whose title has the word. --append
+keeps the rows that FILE has. A transport that cannot run is left out with the reason.
 """
 
 import argparse
@@ -402,6 +403,8 @@ DELAYS = (
 def delay_rows(wanted, setups, folder):
     ring = ring_experiment(wanted.quick)
     for title, words in DELAYS[::4] if wanted.quick else DELAYS:
+        if wanted.delays not in title:
+            continue
         with delayed(words):
             for class_name in wanted.classes.split(","):
                 experiment, launch = npb.experiment(wanted.npb, folder, "IS", class_name, RANKS)
@@ -512,9 +515,18 @@ def options():
     parser.add_argument("--cost", type=pathlib.Path, default=ROOT / "build/dev/bin/bench_o2g_cost")
     parser.add_argument("--programs", type=pathlib.Path)
     parser.add_argument("--build", action="store_true")
+    parser.add_argument("--delays", default="")
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--append", action="store_true")
     return parser.parse_args()
+
+
+def selection(wanted):
+    """The options that select rows."""
+    words = [f"--rows {wanted.rows}", f"--classes {wanted.classes}"]
+    words += [f"--benchmarks {wanted.benchmarks}"] if "npb" in wanted.rows else []
+    words += [f"--delays {wanted.delays}"] if wanted.delays else []
+    return " ".join([*words, f"--rounds {wanted.rounds}"])
 
 
 def print_row(row):
@@ -534,8 +546,7 @@ def main():
         bench = "o2g_driver_delays" if names == ["delays"] else "o2g_driver"
         result = {
             **header(bench),
-            "command": f"driver.py --rows {wanted.rows} --classes {wanted.classes} "
-            f"--benchmarks {wanted.benchmarks} --rounds {wanted.rounds}",
+            "command": f"driver.py {selection(wanted)}",
             "machine": guest_machine(folder),
             "note": f"{NOTE} {UML_NOTE if is_uml() else VM_NOTE} {host_load(folder)}",
             "rows": [],
