@@ -498,7 +498,7 @@ static void sleep_in_poll(void) {
 
 /* Calls that must fail. */
 static void call_rubbish(void) {
-  struct o2g_read read = {.rank = (int32_t)random_below(&random_state, 3) - 1 + RANK_COUNT_MAX,
+  struct o2g_read read = {.rank = one_in(&random_state, 2) ? -1 : RANK_COUNT_MAX,
                           .part_count = 1,
                           .parts = {{(uintptr_t)piece, sizeof piece[0]}}};
   struct o2g_readable readable = {(uintptr_t)piece, 0, 0};
