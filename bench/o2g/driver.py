@@ -553,7 +553,9 @@ def main():
         }
         if wanted.append and wanted.json.exists():
             before = json.loads(wanted.json.read_text())
-            result["command"] = f"{before['command']}; {result['command']}"
+            parts = before.get("parts", [before["command"]])
+            result["parts"] = [*parts, result["command"]]
+            result["command"] = before["command"]
             result["rows"] = before["rows"]
         for name in names:
             for row in rows_of(name, wanted, setups, folder):
