@@ -54,6 +54,9 @@ void add_readers(CLI::App &pool, std::function<int()> &chosen) {
   auto &list = add<pool_list_options>(
       pool, "ls", "objects whose names begin with a prefix", pool_list, chosen, command);
   command->add_option("URL", list.url, "pool://host[:port]/namespace[/prefix]")->required();
+  command->add_option("-d,--delimiter",
+                      list.delimiter,
+                      "list names that contain it after the prefix once, up to it: / for a folder");
   add_connection(*command, list);
 
   auto &stat = add<pool_stat_options>(

@@ -43,8 +43,18 @@ struct list_context {
   uint64_t count = 0, size = 0;
 };
 
+int list_prefix(list_context &context, const char *prefix) {
+  if (context.report.json())
+    context.report.document()["prefixes"].push_back(prefix);
+  else
+    std::printf("%12s  %s\n", "PREFIX", printable(prefix).c_str());
+  return 0;
+}
+
 int list_entry(void *context_ptr, const char *name, const tnd_pool_info *info) {
   auto &context = *static_cast<list_context *>(context_ptr);
+  if (info == nullptr)
+    return list_prefix(context, name);
   context.count++;
   context.size += info->size;
   if (context.report.json()) {
@@ -186,9 +196,12 @@ int pool_list(const pool_list_options &options) {
     return report.finish();
   }
   list_context context{report};
-  tnd_status const code =
-      pool == nullptr ? TND_OK
-                      : tnd_pool_list(pool, target->address.object.c_str(), list_entry, &context);
+  if (!options.delimiter.empty())
+    report.document()["prefixes"] = nlohmann::json::array();
+  tnd_status code = TND_OK;
+  if (pool != nullptr)
+    code = tnd_pool_list_delimited(
+        pool, target->address.object.c_str(), options.delimiter.c_str(), list_entry, &context);
   if (code != TND_OK)
     report.fail(options.url, code);
   return report.finish();

@@ -419,7 +419,7 @@ TND_API TND_NODISCARD tnd_status tnd_pool_stat(tnd_pool *pool,
                                                tnd_pool_info *info) TND_NOEXCEPT;
 
 /** Called for each name in order; a result other than 0 ends the list. Must not use the same
- * connection. */
+ * connection. `info` is NULL for a common prefix of tnd_pool_list_delimited(). */
 typedef int (*tnd_pool_list_entry)(void *context, const char *name, const tnd_pool_info *info);
 
 /** List the newest version of each object whose name begins with `prefix`, in byte order of names.
@@ -428,6 +428,16 @@ TND_API TND_NODISCARD tnd_status tnd_pool_list(tnd_pool *pool,
                                                const char *prefix,
                                                tnd_pool_list_entry entry,
                                                void *context) TND_NOEXCEPT;
+
+/** List one level of names, such as a folder with the delimiter "/". Names that contain `delimiter`
+ * after the prefix are not listed. `entry` is called once for all of them that are equal up to the
+ * first delimiter, with this common prefix, which ends with the delimiter. The cost does not depend
+ * on the number of objects below a common prefix. "": tnd_pool_list(). */
+TND_API TND_NODISCARD tnd_status tnd_pool_list_delimited(tnd_pool *pool,
+                                                         const char *prefix,
+                                                         const char *delimiter,
+                                                         tnd_pool_list_entry entry,
+                                                         void *context) TND_NOEXCEPT;
 
 /** Properties of a namespace; sizes in bytes. */
 typedef struct tnd_pool_namespace_info {

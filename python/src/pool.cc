@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,13 +24,13 @@ constexpr int get_tries_max = 8;
 constexpr uint32_t commit_flags = TND_POOL_DURABLE | TND_POOL_VERIFY;
 
 struct listed {
-  std::vector<std::pair<std::string, tnd_pool_info>> entries;
+  std::vector<std::pair<std::string, std::optional<tnd_pool_info>>> entries;
   uint64_t count_max = 0;
 };
 
 int take_entry(void *context, const char *name, const tnd_pool_info *info) {
   auto &list = *static_cast<listed *>(context);
-  list.entries.emplace_back(name, *info);
+  list.entries.emplace_back(name, info == nullptr ? std::nullopt : std::optional{*info});
   return list.entries.size() == list.count_max ? 1 : 0;
 }
 
@@ -221,15 +222,18 @@ nb::tuple pool::stat(const nb::bytes &name, uint64_t version) {
   return record_of(info);
 }
 
-nb::list pool::entries(const nb::bytes &prefix, uint64_t count_max) {
+nb::list pool::entries(const nb::bytes &prefix, const nb::bytes &delimiter, uint64_t count_max) {
   listed found;
   found.count_max = count_max;
   call_over(*over_, [&](tnd_pool *handle) {
-    return outcome_of(tnd_pool_list(handle, prefix.c_str(), &take_entry, &found));
+    return outcome_of(
+        tnd_pool_list_delimited(handle, prefix.c_str(), delimiter.c_str(), &take_entry, &found));
   });
   nb::list made;
-  for (auto const &[name, info] : found.entries)
-    made.append(nb::make_tuple(nb::bytes(name.data(), name.size()), record_of(info)));
+  for (auto const &[name, info] : found.entries) {
+    nb::object const record = info ? nb::object{record_of(*info)} : nb::none();
+    made.append(nb::make_tuple(nb::bytes(name.data(), name.size()), record));
+  }
   return made;
 }
 

@@ -139,7 +139,9 @@ class pool {
   nanobind::bytes get(const nanobind::bytes &name, uint32_t flags);
   uint64_t get_into(const nanobind::bytes &name, nanobind::handle target, uint32_t flags);
   nanobind::tuple stat(const nanobind::bytes &name, uint64_t version);
-  nanobind::list entries(const nanobind::bytes &prefix, uint64_t count_max);
+  nanobind::list entries(const nanobind::bytes &prefix,
+                         const nanobind::bytes &delimiter,
+                         uint64_t count_max);
   void rename(const nanobind::bytes &name, const nanobind::bytes &new_name, uint32_t flags);
   void remove(const nanobind::bytes &name, uint32_t flags);
   void set_flags(const nanobind::bytes &name, uint32_t flags);

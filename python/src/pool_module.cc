@@ -177,9 +177,10 @@ void bind_pool(nb::module_ &module) {
       .def("entries",
            &pool::entries,
            nb::arg("prefix"),
+           nb::arg("delimiter"),
            nb::arg("count_max"),
-           nb::sig("def entries(self, prefix: bytes, count_max: int) -> "
-                   "list[tuple[bytes, tuple[int, int, int, int, int, int]]]"))
+           nb::sig("def entries(self, prefix: bytes, delimiter: bytes, count_max: int) -> "
+                   "list[tuple[bytes, tuple[int, int, int, int, int, int] | None]]"))
       .def("rename", &pool::rename, nb::arg("name"), nb::arg("new_name"), nb::arg("flags"))
       .def("remove", &pool::remove, nb::arg("name"), nb::arg("flags"))
       .def("set_flags", &pool::set_flags, nb::arg("name"), nb::arg("flags"))

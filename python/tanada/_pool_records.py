@@ -89,6 +89,14 @@ class Entry(NamedTuple):
     info: Info
 
 
+class Level(NamedTuple):
+    """One level of names."""
+
+    prefixes: list[str]
+    """What the names of lower levels begin with, each with the delimiter at its end."""
+    entries: list[Entry]
+
+
 @dataclass(frozen=True)
 class Connection:
     """Properties of a connection."""

@@ -239,13 +239,18 @@ class TanadaFileSystem(AbstractFileSystem):
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
         path = self._strip_protocol(path)
-        found: dict[str, dict[str, Any]] = {}
-        for name, record in self._below(path):
-            first, slash, _ = name.partition("/")
-            if not slash:
-                found[first] = record
-            else:
-                found.setdefault(first, self._folder(f"{path}/{first}"))
+        connection, name = self._split(path)
+        prefix = name + "/" if name else ""
+        with _errors_of(path):
+            level = connection.list_level(prefix)
+        found = {
+            folder[len(prefix) : -1]: self._folder(f"{path}/{folder[len(prefix) : -1]}")
+            for folder in level.prefixes
+        }
+        for entry in level.entries:
+            below = entry.name[len(prefix) :]
+            if below:
+                found[below] = self._record(f"{path}/{below}", entry.info)
         if not found:
             record = self.info(path)
             found = {"": record} if record["type"] == "file" else {}

@@ -35,6 +35,7 @@ from ._pool_records import (
     Entry,
     Flags,
     Info,
+    Level,
     Path,
     PathTraffic,
     Request,
@@ -61,6 +62,7 @@ __all__ = [
     "Entry",
     "Flags",
     "Info",
+    "Level",
     "Mapping",
     "Object",
     "Path",
@@ -358,8 +360,24 @@ class Pool(Watched):
         """
         return [
             Entry(decode_name(name), Info.of(record))
-            for name, record in self._native.entries(encode_name(prefix), count_max)
+            for name, record in self._native.entries(encode_name(prefix), b"", count_max)
+            if record is not None
         ]
+
+    def list_level(self, prefix: str | bytes = "", delimiter: str | bytes = "/") -> Level:
+        """The objects whose name has this prefix and no delimiter after it, and what the other
+        names begin with. The cost does not depend on the number of objects in lower levels.
+        """
+        if not delimiter:
+            raise ValueError("the delimiter is empty")
+        level = Level([], [])
+        found = self._native.entries(encode_name(prefix), encode_name(delimiter), 0)
+        for name, record in found:
+            if record is None:
+                level.prefixes.append(decode_name(name))
+            else:
+                level.entries.append(Entry(decode_name(name), Info.of(record)))
+        return level
 
     def rename(
         self,

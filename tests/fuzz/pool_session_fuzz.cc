@@ -52,7 +52,7 @@ void send(seams::stream &to, poold::session &at, wire::pool::kind what, const Me
 
 void remove_all(poold::catalog &objects) {
   std::vector<std::string> names;
-  objects.list(0, "", "", [&](const std::string &name, const wire::pool::info &) {
+  objects.list(0, {}, [&](const std::string &name, const wire::pool::info *) {
     names.push_back(name);
     return true;
   });

@@ -175,18 +175,32 @@ void pool_run::list(actor &who) {
   reap(who, true);
   auto const before = names_;
   wire::pool::list_reply found;
-  status const code = who.client->list_some("", "", found);
+  wire::pool::list_request const request{.prefix = world_.random.chance(50) ? "" : "1/",
+                                         .after = {},
+                                         .delimiter = world_.random.chance(50) ? "" : "/"};
+  status const code = who.client->list_some(request, found);
   if (code != status::ok) {
     if (!is_excused(code))
       wrong("list: status " + std::to_string(int(code)));
     return;
   }
   for (auto const &[name, state] : before) {
-    bool const shown = std::any_of(
-        found.entries.begin(), found.entries.end(), [&](auto &one) { return one.name == name; });
-    bool const settled = state.posted == state.acknowledged;
-    if (settled && shown != (state.acknowledged % 2 == 1))
-      wrong("list: " + name + (shown ? " is shown" : " is missing"));
+    if (!name.starts_with(request.prefix))
+      continue;
+    size_t const slash =
+        request.delimiter.empty() ? std::string::npos : name.find('/', request.prefix.size());
+    bool const is_below = slash != std::string::npos;
+    std::string const entry = is_below ? name.substr(0, slash + 1) : name;
+    auto const shown_count = std::count_if(
+        found.entries.begin(), found.entries.end(), [&](const wire::pool::list_entry &one) {
+          return one.name == entry && bool(one.is_prefix) == is_below;
+        });
+    bool const is_settled = state.posted == state.acknowledged;
+    bool const must_be_shown = is_settled && state.acknowledged % 2 == 1;
+    bool const may_be_shown = is_below || !is_settled || must_be_shown;
+    if (shown_count > 1 || shown_count < must_be_shown || shown_count > may_be_shown)
+      wrong("list: " + entry + " for " + name + " is shown " + std::to_string(shown_count) +
+            " times");
   }
 }
 

@@ -367,7 +367,7 @@ bool pool_life::look(std::vector<held_names> &found) {
   for (const std::string &space : spaces_) {
     uint64_t const entered = daemon_->objects->open_restored_namespace(space);
     std::vector<std::string> names;
-    daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
+    daemon_->objects->list(entered, {}, [&](const std::string &name, const auto *) {
       names.push_back(name);
       return true;
     });
@@ -409,7 +409,7 @@ void pool_life::check_accounts() {
     uint64_t const entered = daemon_->objects->open_restored_namespace(space);
     uint64_t size = 0, count = 0;
     std::vector<std::string> names;
-    daemon_->objects->list(entered, "", "", [&](const std::string &name, const auto &) {
+    daemon_->objects->list(entered, {}, [&](const std::string &name, const auto *) {
       names.push_back(name);
       return true;
     });

@@ -470,7 +470,8 @@ void pool_life::list(actor &who) {
   uint64_t const life = life_;
   wire::pool::list_reply found;
   begin_call();
-  status const code = who.client->list_some(std::to_string(owner.index) + "/", "", found);
+  status const code = who.client->list_some(
+      {.prefix = std::to_string(owner.index) + "/", .after = {}, .delimiter = {}}, found);
   if (code != status::ok)
     return note(who, code, "list");
   call_deadline_ns_ = never;

@@ -12,7 +12,7 @@
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 3;
+inline constexpr uint32_t protocol_version = 4;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
@@ -235,17 +235,20 @@ struct get_request {
 };
 
 struct list_request {
-  std::string prefix, after;  // names greater than `after`
+  // Names greater than `after`. With a delimiter, the names that contain it after the prefix are
+  // one entry for all that are equal up to it, and `after` may be such an entry.
+  std::string prefix, after, delimiter;
   static bool fields(auto &f, auto &m) {
-    return f(m.prefix) && f(m.after);
+    return f(m.prefix) && f(m.after) && f(m.delimiter);
   }
 };
 
 struct list_entry {
   std::string name;
   info object_info;
+  uint8_t is_prefix = 0;  // `name` is what several names begin with; `object_info` is empty
   static bool fields(auto &f, auto &m) {
-    return f(m.name) && f(m.object_info);
+    return f(m.name) && f(m.object_info) && f(m.is_prefix);
   }
 };
 

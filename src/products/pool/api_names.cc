@@ -63,22 +63,31 @@ tnd_status tnd_pool_list(tnd_pool *pool,
                          const char *prefix,
                          tnd_pool_list_entry entry,
                          void *context) noexcept {
+  return tnd_pool_list_delimited(pool, prefix, "", entry, context);
+}
+
+tnd_status tnd_pool_list_delimited(tnd_pool *pool,
+                                   const char *prefix,
+                                   const char *delimiter,
+                                   tnd_pool_list_entry entry,
+                                   void *context) noexcept {
   return on_client(pool, [&](pool::client &client) {
-    if (prefix == nullptr || entry == nullptr)
-      return fail(status::invalid, "prefix or entry is NULL");
-    if (std::strlen(prefix) > TND_POOL_NAME_SIZE_MAX)
+    if (prefix == nullptr || delimiter == nullptr || entry == nullptr)
+      return fail(status::invalid, "prefix, delimiter or entry is NULL");
+    if (std::strlen(prefix) > TND_POOL_NAME_SIZE_MAX ||
+        std::strlen(delimiter) > TND_POOL_NAME_SIZE_MAX)
       return status::name_too_long;
-    for (std::string after;;) {
+    for (wire::pool::list_request request{prefix, {}, delimiter};;) {
       wire::pool::list_reply page;
-      TND_TRY(client.list_some(prefix, after, page));
+      TND_TRY(client.list_some(request, page));
       for (auto const &item : page.entries) {
         tnd_pool_info const about = info_of(item.object_info);
-        if (entry(context, item.name.c_str(), &about) != 0)
+        if (entry(context, item.name.c_str(), item.is_prefix ? nullptr : &about) != 0)
           return status::ok;
       }
       if (!page.more || page.entries.empty())
         return status::ok;
-      after = page.entries.back().name;
+      request.after = page.entries.back().name;
     }
   });
 }

@@ -300,17 +300,54 @@ result<object_ref> catalog::open(uint64_t namespace_id,
   return it->second.object;
 }
 
+namespace {
+
+// The name up to the first delimiter after the prefix, with it. Empty without a delimiter there.
+std::string common_prefix(const std::string &name, const list_request &request) {
+  if (request.delimiter.empty() || !name.starts_with(request.prefix))
+    return {};
+  size_t const position = name.find(request.delimiter, request.prefix.size());
+  return position == std::string::npos ? "" : name.substr(0, position + request.delimiter.size());
+}
+
+// The first name after all that begin with the prefix.
+auto after_prefix(const auto &objects, std::string prefix) {
+  while (!prefix.empty() && uint8_t(prefix.back()) == UINT8_MAX)
+    prefix.pop_back();
+  if (prefix.empty())
+    return objects.end();
+  prefix.back() = char(uint8_t(prefix.back()) + 1);
+  return objects.lower_bound(prefix);
+}
+
+auto first_listed(const auto &objects, const list_request &request) {
+  if (request.after < request.prefix)
+    return objects.lower_bound(request.prefix);
+  std::string const listed_prefix = common_prefix(request.after, request);
+  return listed_prefix.empty() ? objects.upper_bound(request.after)
+                               : after_prefix(objects, listed_prefix);
+}
+
+}  // namespace
+
 void catalog::list(uint64_t namespace_id,
-                   const std::string &prefix,
-                   const std::string &after,
-                   const std::function<bool(const std::string &, const info &)> &visitor) {
+                   const list_request &request,
+                   const list_visitor &visitor) {
   lock_guard lock{mutex_};
   auto const &objects = state_for(namespace_id).objects;
-  for (auto it = after < prefix ? objects.lower_bound(prefix) : objects.upper_bound(after);
-       it != objects.end() && it->first.starts_with(prefix);
-       ++it) {
-    if (!visitor(it->first, it->second.object->client_metadata()))
-      return;
+  for (auto it = first_listed(objects, request);
+       it != objects.end() && it->first.starts_with(request.prefix);) {
+    std::string const common = common_prefix(it->first, request);
+    if (common.empty()) {
+      info const metadata = it->second.object->client_metadata();
+      if (!visitor(it->first, &metadata))
+        return;
+      ++it;
+    } else {
+      if (!visitor(common, nullptr))
+        return;
+      it = after_prefix(objects, common);
+    }
   }
 }
 

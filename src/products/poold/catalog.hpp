@@ -107,12 +107,12 @@ class catalog {
                           uint64_t version,
                           bool count_open = true);
 
-  // Call `visitor` with the names that begin with `prefix` and follow `after`, in order, until it
-  // returns false.
-  void list(uint64_t namespace_id,
-            const std::string &prefix,
-            const std::string &after,
-            const std::function<bool(const std::string &, const info &)> &visitor);
+  // The metadata is null for a common prefix.
+  using list_visitor = std::function<bool(const std::string &name, const info *metadata)>;
+
+  // Call `visitor` with the entries of the list, in order, until it returns false. See
+  // wire::pool::list_request.
+  void list(uint64_t namespace_id, const list_request &request, const list_visitor &visitor);
   status rename(uint64_t namespace_id,
                 const std::string &name,
                 const std::string &new_name,

@@ -68,7 +68,7 @@ class pool_durable : public testing::Test {
   }
   std::vector<std::string> names() {
     std::vector<std::string> listed;
-    objects_->list(space_, "", "", [&](const std::string &name, const info &) {
+    objects_->list(space_, {}, [&](const std::string &name, const info *) {
       listed.push_back(name);
       return true;
     });

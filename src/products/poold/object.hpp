@@ -15,6 +15,7 @@
 namespace tanada::poold {
 
 using wire::pool::info;
+using wire::pool::list_request;
 
 // The account that all objects of a namespace are charged to. Outlives them.
 struct owner_account {

@@ -365,16 +365,14 @@ status session::on_list(std::span<const std::byte> body) {
   TND_TRY(decode(body, request));
   list_reply reply;
   size_t size = 0;
-  service_.objects.list(namespace_id_,
-                        request.prefix,
-                        request.after,
-                        [&](const std::string &name, const info &metadata) {
-                          size += name.size() + sizeof(info) + 8;
-                          reply.more = size > list_size_max;
-                          if (!reply.more)
-                            reply.entries.push_back({name, metadata});
-                          return !reply.more;
-                        });
+  service_.objects.list(namespace_id_, request, [&](const std::string &name, const info *metadata) {
+    size += name.size() + sizeof(info) + 9;
+    reply.more = size > list_size_max;
+    if (!reply.more)
+      reply.entries.push_back(
+          {name, metadata == nullptr ? info{} : *metadata, metadata == nullptr});
+    return !reply.more;
+  });
   send_reply(reply);
   return status::ok;
 }

@@ -45,6 +45,72 @@ TEST_P(pool_contract, names_are_listed_in_order_and_by_prefix) {
   EXPECT_EQ(found, std::vector<std::string>(expected.begin(), expected.end()));
 }
 
+// Entries of a level: a common prefix is followed by "*".
+std::vector<std::string> level_of(tnd_pool *pool, const char *prefix, const char *delimiter) {
+  std::vector<std::string> found;
+  auto const take = [](void *to, const char *name, const tnd_pool_info *info) {
+    EXPECT_TRUE(info == nullptr || info->version != 0) << name;
+    static_cast<std::vector<std::string> *>(to)->push_back(std::string{name} +
+                                                           (info == nullptr ? "*" : ""));
+    return 0;
+  };
+  EXPECT_EQ(tnd_pool_list_delimited(pool, prefix, delimiter, take, &found), TND_OK);
+  return found;
+}
+
+TEST_P(pool_contract, one_level_of_names_is_listed) {
+  for (char const *const name : {"a",
+                                 "a/",
+                                 "a/1",
+                                 "a/b/2",
+                                 "a/b/3",
+                                 "a/c",
+                                 "a0",
+                                 "b::x",
+                                 "b::y::z",
+                                 "c\xFF/1",
+                                 "c\xFF/2",
+                                 "c\xFF\xFF/1",
+                                 "\xFF/1",
+                                 "\xFF\xFF"})
+    ASSERT_EQ(put(pool, name, {}), TND_OK);
+  using names = std::vector<std::string>;
+  EXPECT_EQ(
+      level_of(pool, "", "/"),
+      (names{"a", "a/*", "a0", "b::x", "b::y::z", "c\xFF/*", "c\xFF\xFF/*", "\xFF/*", "\xFF\xFF"}));
+  EXPECT_EQ(level_of(pool, "a/", "/"), (names{"a/", "a/1", "a/b/*", "a/c"}));
+  EXPECT_EQ(level_of(pool, "a/b", "/"), (names{"a/b/*"}));
+  EXPECT_EQ(level_of(pool, "b", "::"), (names{"b::*"}));
+  EXPECT_EQ(level_of(pool, "b::", "::"), (names{"b::x", "b::y::*"}));
+  EXPECT_EQ(level_of(pool, "c\xFF", "\xFF/"), (names{"c\xFF/1", "c\xFF/2", "c\xFF\xFF/*"}));
+  EXPECT_EQ(level_of(pool, "absent/", "/"), names{});
+}
+
+TEST_P(pool_contract, a_level_of_many_pages_is_listed_once) {
+  std::set<std::string> expected;
+  for (int i = 0; i < 1'500; i++) {
+    std::string const folder = "many/folder " + std::to_string(i * 7919 % 1500) + '/';
+    ASSERT_EQ(put(pool, folder + "first", {}), TND_OK);
+    ASSERT_EQ(put(pool, folder + "second/below", {}), TND_OK);
+    ASSERT_EQ(put(pool, folder + "\xFF", {}), TND_OK);
+    expected.insert(folder + "*");
+  }
+  ASSERT_EQ(put(pool, "many", {}), TND_OK);
+  ASSERT_EQ(put(pool, "other", {}), TND_OK);
+  EXPECT_EQ(level_of(pool, "many/", "/"),
+            std::vector<std::string>(expected.begin(), expected.end()));
+}
+
+TEST_P(pool_contract, a_list_with_invalid_arguments_is_refused) {
+  std::string const long_name(TND_POOL_NAME_SIZE_MAX + 1, 'x');
+  auto const take = [](void *, const char *, const tnd_pool_info *) {
+    return 0;
+  };
+  EXPECT_EQ(tnd_pool_list_delimited(pool, "", nullptr, take, nullptr), -EINVAL);
+  EXPECT_EQ(tnd_pool_list_delimited(pool, "", long_name.c_str(), take, nullptr), -ENAMETOOLONG);
+  EXPECT_EQ(tnd_pool_list_delimited(pool, "", "/", nullptr, nullptr), -EINVAL);
+}
+
 TEST_P(pool_contract, rename_replaces_unless_told_not_to) {
   auto const a = pattern(1000, 1), b = pattern(2000, 2);
   ASSERT_EQ(put(pool, "a", a), TND_OK);

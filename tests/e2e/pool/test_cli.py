@@ -97,6 +97,17 @@ def test_namespaces_are_listed_and_own_memory(space, file):
     assert " owned, 1 object" in pool("top", space, "--count", "1").stdout
 
 
+def test_one_level_is_listed(space, tmp_path):
+    for name in ("a", "b/1", "b/2", "b/c/3"):
+        assert pool("cp", "-", f"{space}/{name}", stdin="x").returncode == 0
+    level = pool_json("ls", "-d", "/", space)
+    assert [each["name"] for each in level["objects"]] == ["a"] and level["prefixes"] == ["b/"]
+    lines = pool("ls", "--delimiter", "/", f"{space}/b/").stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["b/1", "b/2", "b/c/"]
+    assert lines[-1].split() == ["PREFIX", "b/c/"]
+    assert "prefixes" not in pool_json("ls", space)
+
+
 def test_names_of_targets(space, file, tmp_path):
     other = tmp_path / "other"
     other.write_bytes(b"1")

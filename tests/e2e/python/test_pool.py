@@ -77,6 +77,10 @@ def test_names(tanada, pool):
     assert [entry.name for entry in pool.list()] == ["a", "b", "b/10", "b/2", "c"]
     assert [entry.name for entry in pool.list("b/")] == ["b/10", "b/2"]
     assert [entry.name for entry in pool.list("b", count_max=2)] == ["b", "b/10"]
+    assert pool.list_level() == (["b/"], [pool.list("a")[0], pool.list("b")[0], pool.list("c")[0]])
+    assert pool.list_level("b/1", "0") == (["b/10"], [])
+    with pytest.raises(ValueError, match="delimiter"):
+        pool.list_level("b", "")
     pool.rename("a", "c")
     assert pool.get("c") == b"a"
     with raises(tanada, "EEXIST"):

@@ -461,10 +461,7 @@ status client::stat(const std::string &name, uint64_t version, info &about) {
   return status::ok;
 }
 
-status client::list_some(const std::string &prefix, const std::string &after, list_reply &listing) {
-  list_request request;
-  request.prefix = prefix;
-  request.after = after;
+status client::list_some(const list_request &request, list_reply &listing) {
   return call(kind::list, request, listing);
 }
 

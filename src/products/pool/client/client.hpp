@@ -104,9 +104,7 @@ class client {
              wire::pool::info &about,
              bool verify);
   status stat(const std::string &name, uint64_t version, wire::pool::info &about);
-  status list_some(const std::string &prefix,
-                   const std::string &after,
-                   wire::pool::list_reply &listing);
+  status list_some(const wire::pool::list_request &request, wire::pool::list_reply &listing);
   status rename(const std::string &name, const std::string &new_name, uint32_t flags);
   status remove(const std::string &name, uint32_t flags);
   status set_flags(const std::string &name, uint32_t flags);

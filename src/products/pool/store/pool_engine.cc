@@ -21,21 +21,13 @@ static_assert(std::string_view{"pool://"}.size() == prefix_size);
 
 struct list_context {
   std::string base;
-  size_t folder_size;  // bytes of the prefix up to its last '/'
   std::vector<std::string> &names;
 };
 
-// All names below a further '/' are added as one.
 int add_entry(void *context, const char *object_name, const tnd_pool_info *) {
   TND_ASSERT(context != nullptr && object_name != nullptr);
   auto &listing = *static_cast<list_context *>(context);
-  std::string text = object_name;
-  size_t const slash = text.find('/', listing.folder_size);
-  if (slash != std::string::npos)
-    text.resize(slash + 1);
-  std::string url = listing.base + text;
-  if (listing.names.empty() || listing.names.back() != url)
-    listing.names.push_back(std::move(url));
+  listing.names.push_back(listing.base + object_name);
   return 0;
 }
 
@@ -134,8 +126,8 @@ status pool_engine::list(const std::string &prefix, std::vector<std::string> &na
   tnd_pool *pool = nullptr;
   TND_TRY(target->connection(pool_target::write_connection, pool));
   TND_ASSERT(name.size() <= prefix.size());
-  list_context listing{prefix.substr(0, prefix.size() - name.size()), name.size(), names};
-  TND_TRY(status(tnd_pool_list(pool, name.c_str(), add_entry, &listing)));
+  list_context listing{prefix.substr(0, prefix.size() - name.size()), names};
+  TND_TRY(status(tnd_pool_list_delimited(pool, name.c_str(), "/", add_entry, &listing)));
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return status::ok;
