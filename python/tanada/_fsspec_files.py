@@ -102,10 +102,15 @@ class BlockFile(AbstractBufferedFile):
 class _Writer(_Positioned):
     """Its content is committed only by :meth:`publish`."""
 
+    mode = "r+b"
+
     def __init__(self, opened: Object, position: int, publish: Callable[[Object], object]) -> None:
         super().__init__(opened, position)
         self._publish = publish
         self._is_dropped = False
+
+    def readable(self) -> bool:
+        return True
 
     def writable(self) -> bool:
         return True
@@ -164,36 +169,25 @@ class _Compressor(io.RawIOBase):
         self._file.discard()
 
 
-class WriteFile(io.BufferedWriter):
+class NewVersion(io.BufferedIOBase):
     """Committed as a whole by :meth:`close`. An exception in its ``with`` drops it, and so does
-    garbage collection.
+    garbage collection. It can be truncated and extended.
 
-    It can be truncated and extended, and written data can be read back with :meth:`readinto`, as
-    HDF5 does.
+    The base of :class:`WriteFile` and :class:`UpdateFile`, before the buffer.
     """
 
-    def __init__(
-        self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor, block_size: int | None
-    ) -> None:
-        super().__init__(raw, block_size or WRITE_BUFFER_SIZE)
+    fs: TanadaFileSystem
+    path: str
+    set: str
+    """The transaction that commits it; empty: its close commits it."""
+    is_discarded: bool
+    _ends: _Writer | _Compressor
+
+    def _begin(self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor) -> None:
         self._ends = raw
         self.fs, self.path = fs, path
         self.set = ""
-        """The transaction that commits it; empty: its close commits it."""
         self.is_discarded = False
-
-    @property
-    def mode(self) -> str:
-        return "wb"
-
-    def readinto(self, target: Any) -> int:
-        """The data written so far, from the current position on."""
-        if not isinstance(self._ends, _Writer):
-            raise io.UnsupportedOperation(
-                "a file that is compressed while it is written cannot be read"
-            )
-        self.flush()
-        return self._ends.readinto(target)
 
     def close(self) -> None:
         if self.closed:
@@ -246,8 +240,41 @@ class WriteFile(io.BufferedWriter):
             self.discard()
 
 
+class WriteFile(NewVersion, io.BufferedWriter):
+    """Written data can be read back with :meth:`readinto`, as HDF5 does."""
+
+    def __init__(
+        self, fs: TanadaFileSystem, path: str, raw: _Writer | _Compressor, block_size: int | None
+    ) -> None:
+        io.BufferedWriter.__init__(self, raw, block_size or WRITE_BUFFER_SIZE)
+        self._begin(fs, path, raw)
+
+    @property
+    def mode(self) -> str:
+        return "wb"
+
+    def readinto(self, target: Any) -> int:
+        """The data written so far, from the current position on."""
+        if not isinstance(self._ends, _Writer):
+            raise io.UnsupportedOperation(
+                "a file that is compressed while it is written cannot be read"
+            )
+        self.flush()
+        return self._ends.readinto(target)
+
+
+class UpdateFile(NewVersion, io.BufferedRandom):
+    """A new version that begins as a copy of the newest one, to be read and written."""
+
+    def __init__(
+        self, fs: TanadaFileSystem, path: str, raw: _Writer, block_size: int | None
+    ) -> None:
+        io.BufferedRandom.__init__(self, raw, block_size or WRITE_BUFFER_SIZE)
+        self._begin(fs, path, raw)
+
+
 class TextFile(io.TextIOWrapper):
-    """Text over a :class:`WriteFile` or a :class:`ReadFile`."""
+    """Text over a :class:`NewVersion` or a :class:`ReadFile`."""
 
     def __exit__(
         self,
@@ -255,7 +282,7 @@ class TextFile(io.TextIOWrapper):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None and isinstance(self.buffer, WriteFile):
+        if kind is not None and isinstance(self.buffer, NewVersion):
             self.buffer.discard()
             with contextlib.suppress(ValueError):  # it may hold text that cannot be written any
                 # more

@@ -27,7 +27,16 @@ from fsspec.utils import stringify_path
 
 from . import pool
 from ._error import Error
-from ._fsspec_files import BlockFile, ReadFile, TextFile, WriteFile, _Writer, compressed
+from ._fsspec_files import (
+    BlockFile,
+    NewVersion,
+    ReadFile,
+    TextFile,
+    UpdateFile,
+    WriteFile,
+    _Writer,
+    compressed,
+)
 
 __all__ = ["TanadaFileSystem"]
 
@@ -58,7 +67,7 @@ class _Transaction(Transaction):
         self.set = _new_set()
 
     def complete(self, commit: bool = True) -> None:
-        files: list[WriteFile] = [file for file in self.files if not file.is_discarded]
+        files: list[NewVersion] = [file for file in self.files if not file.is_discarded]
         self.files.clear()
         try:
             if commit:
@@ -295,10 +304,15 @@ class TanadaFileSystem(AbstractFileSystem):
     ) -> Any:
         text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if key in kwargs}
         binary = mode.replace("t", "") + ("" if "b" in mode else "b")
-        reads = "r" in mode
+        updates = "+" in mode
+        reads = "r" in mode and not updates
+        if updates and compression is not None:
+            raise ValueError("a compressed file cannot be updated")
         file = super().open(
             path, binary, block_size, cache_options, compression if reads else None, **kwargs
         )
+        if updates and "r" in mode and file.set:
+            self.transaction.files.append(file)  # fsspec takes it for a file to read
         # fsspec's wrapper of a written file would neither close nor drop it.
         name = None if reads else get_compression(self._strip_protocol(path), compression)
         if name is not None:
@@ -313,10 +327,10 @@ class TanadaFileSystem(AbstractFileSystem):
         autocommit: bool = True,
         cache_options: Any = None,
         **kwargs: Any,
-    ) -> ReadFile | WriteFile | BlockFile:
+    ) -> ReadFile | NewVersion | BlockFile:
         connection, name = self._split(path)
-        if mode not in ("rb", "wb", "ab", "xb"):
-            raise ValueError(f"mode {mode!r} is none of rb, wb, ab, xb")
+        if mode not in ("rb", "wb", "ab", "xb", "r+b", "w+b"):
+            raise ValueError(f"mode {mode!r} is none of rb, wb, ab, xb, r+b, w+b")
         with _errors_of(path):
             if (
                 mode == "rb" and kwargs.get("cache_type") == "none"
@@ -324,17 +338,19 @@ class TanadaFileSystem(AbstractFileSystem):
                 return BlockFile(self, path, connection.open(name), block_size)
             if mode == "rb":
                 return ReadFile(self, path, connection.open(name), block_size)
+            if mode == "r+b":
+                connection.stat(name)
             set_name = self._transaction.set if self._intrans else _new_set()
             made = connection.create(
                 name,
                 set=None if autocommit else set_name,
-                keep=mode == "ab",
+                keep=mode in ("ab", "r+b"),
                 exclusive=mode == "xb",
             )
             publish = functools.partial(self._commit if autocommit else self._prepare, path)
-            file = WriteFile(
-                self, path, _Writer(made, made.size if mode == "ab" else 0, publish), block_size
-            )
+            writer = _Writer(made, made.size if mode == "ab" else 0, publish)
+            kind = UpdateFile if "+" in mode else WriteFile
+            file = kind(self, path, writer, block_size)
             file.set = "" if autocommit else set_name
             return file
 
@@ -346,7 +362,7 @@ class TanadaFileSystem(AbstractFileSystem):
         self._prepare(path, made)
         made.close()
 
-    def publish(self, files: Iterable[WriteFile]) -> None:
+    def publish(self, files: Iterable[NewVersion]) -> None:
         """Commit closed files, those of one set and namespace together."""
         # If a name was written twice, the set has the last version.
         counts = collections.Counter(

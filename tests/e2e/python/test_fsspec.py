@@ -108,7 +108,51 @@ def test_a_writer_seeks_and_appends(fs, root):
     with pytest.raises(FileExistsError):
         fs.open(f"{root}/a", "xb")
     with pytest.raises(ValueError, match="none of rb, wb, ab, xb"):
-        fs.open(f"{root}/a", "r+b")
+        fs.open(f"{root}/a", "a+b")
+
+
+def test_a_file_is_updated_as_a_whole(fs, root):
+    fs.pipe(f"{root}/a", b"0123456789")
+    with fs.open(f"{root}/a", "r+b") as file, fs.open(f"{root}/a") as reader:
+        assert file.read(4) == b"0123" and file.tell() == 4 and file.mode == "r+b"
+        file.write(b"ab")
+        assert file.read() == b"6789"
+        file.seek(0)
+        assert file.read() == b"0123ab6789"
+        assert file.truncate(8) == 8
+        file.seek(0, os.SEEK_END)
+        file.write(b"!")
+        assert fs.cat(f"{root}/a") == b"0123456789"
+        file.flush()
+        assert reader.read() == b"0123456789"
+    assert fs.cat(f"{root}/a") == b"0123ab67!"
+    with fs.open(f"{root}/a", "r+") as file:
+        file.write("text")
+    assert fs.cat(f"{root}/a") == b"textab67!"
+    with fs.open(f"{root}/a", "w+b") as file:
+        file.write(b"new")
+        file.seek(1)
+        assert file.read() == b"ew"
+        file.truncate(5)
+    assert fs.cat(f"{root}/a") == b"new\0\0"
+    with pytest.raises(FileNotFoundError):
+        fs.open(f"{root}/absent", "r+b")
+    with pytest.raises(ValueError, match="compressed"):
+        fs.open(f"{root}/a", "r+b", compression="gzip")
+
+
+def test_an_update_belongs_to_its_transaction(fs, root):
+    fs.pipe(f"{root}/a", b"before")
+    with fs.transaction:
+        with fs.open(f"{root}/a", "r+b") as file:
+            file.write(b"x")
+        assert fs.cat(f"{root}/a") == b"before"
+    assert fs.cat(f"{root}/a") == b"xefore"
+    with pytest.raises(KeyError), fs.transaction:
+        with fs.open(f"{root}/a", "r+b") as file:
+            file.write(b"y")
+        raise KeyError
+    assert fs.cat(f"{root}/a") == b"xefore"
 
 
 def test_a_reader_stays_with_its_version(fs, root):
@@ -130,6 +174,7 @@ def test_a_reader_stays_with_its_version(fs, root):
         ("wb", {}),
         ("w", {}),
         ("ab", {}),
+        ("w+b", {}),
         ("wb", {"compression": "gzip"}),
         ("wt", {"compression": "gzip", "encoding": "utf-8"}),
     ],

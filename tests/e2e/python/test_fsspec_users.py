@@ -83,6 +83,13 @@ def test_h5py(url, pool):
         assert (found["fields"][:] == fields).all() and (found["grown"][:] == fields[:, 0]).all()
         assert found.attrs["step"] == 10 and len(found["steps"]) == 59
         assert found.id.get_filesize() == size  # nothing remained past the end
+    with fs.open(f"{folder}/run.h5", "r+b") as file, h5py.File(file, "r+") as grown:
+        grown["fields"][0] = 7
+        grown.create_dataset("later", data=fields[:3])
+        del grown["steps"]
+    with fs.open(f"{folder}/run.h5") as file, h5py.File(file, "r") as found:
+        assert (found["fields"][0] == 7).all() and (found["fields"][1:] == fields[1:]).all()
+        assert (found["later"][:] == fields[:3]).all() and "steps" not in found
 
 
 def test_pandas_csv(url, pool):
