@@ -253,9 +253,17 @@ static bool has_ended(pid_t process) {
   return waitid(P_PID, (id_t)process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0;
 }
 
+static enum state choose_state(uint64_t *random) {
+  static const enum state of_frames[] = {
+      STATE_OPENED, STATE_REGISTERING, STATE_PUT, STATE_WAITING, STATE_DRAINING, STATE_CLOSING};
+  if (current->has_envelopes)
+    return of_frames[random_below(random, sizeof of_frames / sizeof of_frames[0])];
+  return (enum state)random_below(random, STATE_COUNT);
+}
+
 /* Kills the receiver at one of its steps, if it gets there. */
 static bool kill_receiver(pid_t receiver, uint64_t *random) {
-  enum state const state = (enum state)random_below(random, STATE_COUNT);
+  enum state const state = choose_state(random);
   uint32_t const turn = 1 + random_below(random, one_in(random, 2) ? 2 : 100);
   uint64_t const limit_ms = now_ms() + 4 * current->duration_ms + 5000; /* it may not get there */
   while (atomic_load(&current->entered[state]) < turn) {
