@@ -3,10 +3,11 @@
 TCP: figure 5 of the paper, and what a message costs. Runs in a guest that tools/driver/bench.sh
 starts, as root.
 
-usage: driver.py [--rows npb,receiver,calls,overlap,match,sockets | delays] [--transports WORD,...]
-                 [--mpi openmpi4] [--classes S,W] [--benchmarks IS,CG,LU.S,...] [--rounds N] [--quick]
-                 [--provider FOLDER] [--npb FOLDER] [--cost PROGRAM] [--programs FOLDER] [--build]
-                 [--delays WORD] [--json FILE] [--append]
+usage: driver.py [--rows npb,receiver,calls,overlap,match,sockets | delays]
+                 [--transports WORD,...] [--mpi openmpi4] [--classes S,W]
+                 [--benchmarks IS,CG,LU.S,...] [--rounds N] [--quick] [--provider FOLDER]
+                 [--npb FOLDER] [--cost PROGRAM] [--programs FOLDER] [--build] [--delays WORD]
+                 [--json FILE] [--append]
 
 Transports are all of one MPI. "o2g driver": the provider with o2g.ko; "o2g library": the same
 provider, receiving in the process on arrival; "o2g select": the same, receiving in calls by select,
@@ -59,8 +60,8 @@ UML_NOTE = (
     "takes time from the others. User-Mode Linux counts CPU time in steps of 10 ms."
 )
 VM_NOTE = (
-    "QEMU translates the guest's instructions, so its processors compute some ten times slower than "
-    "those of the host."
+    "QEMU translates the guest's instructions, so its processors compute some ten times slower "
+    "than those of the host."
 )
 
 

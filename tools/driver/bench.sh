@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Figure 5 of the paper, what a message costs its receiver, and delays of the network: bench/o2g/driver.py in a User-Mode Linux
 # without sanitizers. Writes o2g_driver.json, o2g_driver_delays.json and o2g_driver.svg. An hour on an idle machine.
-# usage: tools/driver/bench.sh [-q] [-d] [-v] [-r ROWS] [-t WORD,...] [-n NPB3.4-MPI] [-b FOLDER] [-o FOLDER] [-- OPTION ...]
+# usage: tools/driver/bench.sh [-q] [-d] [-v] [-c CPUS] [-r ROWS] [-t WORD,...] [-n NPB3.4-MPI] [-b FOLDER] [-o FOLDER] [-- OPTION ...]
 #   -q         quick, to show that all works
 #   -d         only the delays
-#   -v         in a virtual machine with two processors and Debian's kernel, which QEMU translates: no rank waits for the
-#              processor of another, but it computes some ten times slower
+#   -v         in a virtual machine with Debian's kernel and two processors, or CPUS, which QEMU translates: ranks run at the
+#              same time, but compute some ten times slower
 #   -r ROWS    of bench/o2g/driver.py, only these, and not the delays
 #   -t WORDS   only transports whose name contains one of them; without "driver", the module is not built
 #   -n FOLDER  the source of the NAS Parallel Benchmarks 3.4 for MPI, which is copied; needed once
@@ -14,13 +14,14 @@
 #   OPTION     of bench/o2g/driver.py
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-quick=() rows='' machine=uml words='' source='' build=build/release results=docs/measurements rounds=3 limit=14400
+quick=() rows='' machine=uml cpus=2 words='' source='' build=build/release results=docs/measurements rounds=3 limit=14400
 kinds=(o2g_driver o2g_driver_delays)
-while getopts qdvr:t:n:b:o: option; do
+while getopts qdvc:r:t:n:b:o: option; do
   case $option in
     q) quick=(--quick) rounds=1 ;;
     d) kinds=(o2g_driver_delays) ;;
     v) machine=vm ;;
+    c) cpus=$OPTARG ;;
     r) rows=$OPTARG kinds=(o2g_driver) ;;
     t) words=$OPTARG ;;
     n) source=$(cd "$OPTARG" && pwd) ;;
@@ -32,7 +33,7 @@ done
 shift $((OPTIND - 1))
 export UML_PLAIN=1
 run_in_uml() { tools/driver/uml_run.sh "$@"; }
-run_in_vm() { tools/rdma/vm.sh -c 2 "$@"; }
+run_in_vm() { tools/rdma/vm.sh -c "$cpus" "$@"; }
 # Prints the module for the kernel of the guest.
 module_of() {
   if [ "$1" = vm ]; then

@@ -681,16 +681,9 @@ static void end_by_fini(void) {
   }
 }
 
-static void *sender_thread(void *unused) {
-  sender_run(SENDER_PROCESS_COUNT, SENDER_PROCESS_COUNT + 1, -1);
-  return unused;
-}
-
 _Noreturn void frames_run(const char *program) {
-  pthread_t sender;
   prepare();
-  if (pthread_create(&sender, NULL, sender_thread, NULL) != 0)
-    fail("pthread_create: errno %d", errno);
+  start_sender();
   for (uint64_t const end_ms = now_ms() + current->duration_ms; now_ms() < end_ms;) {
     if (current->has_faults)
       faults_thread(one_in(&random_state, 2));
@@ -709,10 +702,7 @@ _Noreturn void frames_run(const char *program) {
   } else if (current->ending == ENDING_FINI) {
     end_by_fini();
   } else if (current->ending == ENDING_EXEC) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", receiver.context);
-    execl(program, program, "--after-exec", number, (char *)NULL);
-    fail("exec: errno %d", errno);
+    replace_program(program);
   }
   _exit(0);
 }

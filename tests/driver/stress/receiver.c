@@ -126,6 +126,20 @@ static void *sender_thread(void *unused) {
   return unused;
 }
 
+void start_sender(void) {
+  pthread_t sender;
+  if (pthread_create(&sender, NULL, sender_thread, NULL) != 0)
+    fail("pthread_create: errno %d", errno);
+  pthread_detach(sender);
+}
+
+_Noreturn void replace_program(const char *program) {
+  char number[16];
+  snprintf(number, sizeof number, "%d", receiver.context);
+  execl(program, program, "--after-exec", number, (char *)NULL);
+  fail("exec: errno %d", errno);
+}
+
 void limit_locked_memory(void) {
   struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[2];
@@ -202,12 +216,9 @@ static void prepare(void) {
 }
 
 static void start_threads(void) {
-  pthread_t sender;
   for (uint32_t i = 0; i < current->dumper_count; i++)
     start_dumper();
-  if (pthread_create(&sender, NULL, sender_thread, NULL) != 0)
-    fail("pthread_create: errno %d", errno);
-  pthread_detach(sender);
+  start_sender();
   for (uint32_t i = 0; i < current->worker_count; i++) {
     struct worker *const worker = &receiver.workers[i];
     if (pthread_create(&worker->thread, NULL, worker_run, worker) != 0)
@@ -431,12 +442,8 @@ _Noreturn void receiver_run(const char *program) {
     munmap(receiver.area, current->area_size);
     rest_us(20000);
   }
-  if (current->ending == ENDING_EXEC) {
-    char number[16];
-    snprintf(number, sizeof number, "%d", receiver.context);
-    execl(program, program, "--after-exec", number, (char *)NULL);
-    fail("exec: errno %d", errno);
-  }
+  if (current->ending == ENDING_EXEC)
+    replace_program(program);
   _exit(0);
 }
 

@@ -74,6 +74,8 @@ void open_context(uint32_t flags);
 /* Root may lock any amount of memory; this takes the right away. */
 void limit_locked_memory(void);
 void add_counters(void);
+void start_sender(void); /* a sender that is a thread of this process */
+_Noreturn void replace_program(const char *program);
 bool register_rank(uint32_t rank);
 void set_area(void);
 bool grow(void);
