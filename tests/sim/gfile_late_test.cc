@@ -333,6 +333,95 @@ TEST_F(late_close, without_a_slot_keeps_its_error_for_the_host) {
   EXPECT_EQ(session_->wait(0), status::ok);
 }
 
+// ---- failures of write-back, which each descriptor returns that was open
+
+class late_failure : public late_close {
+ protected:
+  void SetUp() override {
+    late::SetUp();
+    set_write_error(100);
+  }
+  void TearDown() override {
+    set_write_error(0);
+    late::TearDown();
+  }
+
+  void set_write_error(u32 percent) {
+    sim::store_faults faults;
+    faults.errors[size_t(seams::store_op_kind::write)] = {percent, status::no_space};
+    store_->faults_set(faults);
+  }
+
+  status sync(int fd) {
+    status code = status::ok;
+    perform([&](gfile_ref files) { code = gfsync(files, fd); });
+    return code;
+  }
+
+  status close(int fd) {
+    status code = status::ok;
+    perform([&](gfile_ref files) { code = gclose(files, fd); });
+    return code;
+  }
+};
+
+TEST_F(late_failure, is_returned_once_to_a_descriptor) {
+  write_some();
+  EXPECT_EQ(sync(fd_), status::no_space);
+  EXPECT_EQ(sync(fd_), status::ok) << "nothing is left to be written";
+  write_some();
+  EXPECT_EQ(sync(fd_), status::no_space);
+  set_write_error(0);
+  write_some();
+  EXPECT_EQ(sync(fd_), status::ok);
+  EXPECT_EQ(close(fd_), status::ok);
+  EXPECT_EQ(session_->wait(0), status::ok);
+}
+
+TEST_F(late_failure, is_returned_to_each_descriptor_that_was_open) {
+  int other = -1;
+  ASSERT_EQ(open(g_wronly, other), status::ok);
+  write_some();
+  settle();
+  EXPECT_EQ(close(other), status::no_space);
+  ASSERT_EQ(open(g_wronly, other), status::ok);
+  EXPECT_EQ(sync(other), status::ok) << "it was opened after the failure";
+  EXPECT_EQ(sync(fd_), status::no_space);
+  EXPECT_EQ(close(fd_), status::ok);
+  EXPECT_EQ(close(other), status::ok);
+}
+
+TEST_F(late_failure, is_returned_to_all_callers_that_share_a_descriptor) {
+  int other = -1;
+  ASSERT_EQ(open(g_rdwr | g_creat, other), status::ok);
+  ASSERT_EQ(other, fd_);
+  write_some();
+  EXPECT_EQ(sync(other), status::no_space);
+  EXPECT_EQ(sync(fd_), status::no_space);
+  EXPECT_EQ(close(other), status::ok) << "the descriptor stays open";
+  EXPECT_EQ(close(fd_), status::no_space);
+}
+
+TEST_F(late_failure, is_not_taken_by_an_earlier_close_without_a_slot) {
+  int earlier = -1;
+  ASSERT_EQ(open(g_wronly, earlier), status::ok);
+  perform_without_slots(
+      [&](gfile_ref files) { EXPECT_EQ(gclose(files, earlier), status::timed_out); });
+  write_some();
+  settle();
+  ASSERT_EQ(opens(), 1u);
+  EXPECT_EQ(sync(fd_), status::no_space);
+  EXPECT_EQ(session_->wait(0), status::no_space) << "of the close";
+}
+
+TEST_F(late_failure, is_not_taken_by_the_host) {
+  write_some();
+  settle();
+  EXPECT_EQ(session_->wait(0), status::no_space);
+  EXPECT_EQ(session_->wait(0), status::ok);
+  EXPECT_EQ(sync(fd_), status::no_space);
+}
+
 // ---- files that are only read
 
 class late_reader : public late {

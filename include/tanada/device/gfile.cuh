@@ -32,9 +32,10 @@
 //   Visibility: on return the bytes read are visible to the group, and bytes written are seen by
 //               any later gread of the instance that is ordered after the return.
 //   Write-back: bytes of gwrite reach the store in the background. If that fails, the cache drops
-//               them, and a later gread may return the store's bytes. The first error of a file is
-//               kept until a call returns it, once. These calls return it: gfsync, the last gclose
-//               of a descriptor open for writing, tnd_gfile_wait() and tnd_gfile_destroy().
+//               them, and a later gread may return the store's bytes. Each descriptor of the file
+//               that was open returns the error once, from gfsync or its last gclose. While callers
+//               share the descriptor, each gfsync of theirs returns it. If no such call has,
+//               tnd_gfile_wait() or tnd_gfile_destroy() does.
 //   Size limit: the smaller of 2^36 pages and 2^52 - 1 bytes.
 #pragma once
 

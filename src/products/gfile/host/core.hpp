@@ -332,7 +332,8 @@ class core final : public rpc::server::handler {
   void advance_unlink(record &file);
   void on_unlinked(record &file);
   void forget(record &file);
-  status take_error(record &file);
+  status unreturned_failure(record &file);
+  status failure_for(record &file, const pending &request);
   bool renew_key(record &file);
 
   // serial.cc

@@ -84,7 +84,7 @@ bool core::try_remember(record &file) {
 void core::clear(record &file) {
   TND_ASSERT(is_idle(file) && file.opens == 0);
   if (orphan_error_ == status::ok)
-    orphan_error_ = file.error;
+    orphan_error_ = unreturned_failure(file);
   if (auto const known = by_url_.find(file.url);
       known != by_url_.end() && known->second == file.index)
     by_url_.erase(known);
@@ -238,14 +238,27 @@ bool core::try_flush(record &file) {
   return file.dirty.empty();
 }
 
-status core::take_error(record &file) {
-  return std::exchange(file.error, status::ok);
+// The failure that no call has returned, which the caller will return.
+status core::unreturned_failure(record &file) {
+  return std::exchange(file.failures.is_returned, true) ? status::ok : file.failures.latest;
+}
+
+// The failure that this gfsync or gclose returns. A close without the count of its descriptor
+// returns what no other call has.
+status core::failure_for(record &file, const pending &request) {
+  uint64_t const seen = request.words[1];
+  if (seen == 0)
+    return unreturned_failure(file);
+  if (seen == file.failures.count)
+    return status::ok;
+  file.failures.is_returned = true;
+  return file.failures.latest;
 }
 
 status core::take_error() {
   status first = std::exchange(orphan_error_, status::ok);
   for (record &file : files_) {
-    status const code = take_error(file);
+    status const code = unreturned_failure(file);
     if (first == status::ok)
       first = code;
   }
@@ -296,7 +309,7 @@ void core::on_unlinked(record &file) {
 std::vector<unwritten_file> core::unwritten() const {
   std::vector<unwritten_file> files;
   for (record const &file : files_)
-    if (file.write_opens > 0 || !file.dirty.empty() || file.error != status::ok)
+    if (file.write_opens > 0 || !file.dirty.empty() || !file.failures.is_returned)
       files.push_back({file.url, file.dirty.size()});
   return files;
 }

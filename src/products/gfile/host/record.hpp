@@ -60,6 +60,21 @@ struct stream {
   uint32_t window = 0;  // pages to read ahead at the next miss
 };
 
+// Failures of write-back. A descriptor whose gopen was answered before a failure returns it,
+// whoever else has returned it.
+struct write_failures {
+  uint32_t count = 1;  // and one; neither 0 nor rpc::no_answer, which kernels take for no count
+  status latest = status::ok;
+  bool is_returned = true;  // the latest, by any call
+
+  void add(status code) {
+    if (++count == rpc::no_answer)
+      count = 1;
+    latest = code;
+    is_returned = false;
+  }
+};
+
 struct record {
   enum class state { unused, opening, open, remembered };
 
@@ -96,9 +111,9 @@ struct record {
   uint32_t opens = 0, write_opens = 0;
   unsent_closes unsent{0};  // closes already taken, over all files that had this number
   bool unlinked = false;
-  status error = status::ok;  // first write-back error that no call has returned
-  uint64_t last_use = 0;      // the core's count of uses at the last open
-  uint64_t closed_use = 0;    // the count at the last close
+  write_failures failures;
+  uint64_t last_use = 0;    // the core's count of uses at the last open
+  uint64_t closed_use = 0;  // the count at the last close
 
   std::map<uint64_t, uint32_t>
       dirty;  // page -> frame: has dirty ranges, a write grant or a write-back in flight

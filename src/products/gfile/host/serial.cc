@@ -128,7 +128,10 @@ void core::advance_open(record &file) {
   if (file.write_opens == 0)
     choose_path(file);
   finish_serial(
-      file, status::ok, {file.epoch, file.key, file.size, changes(file, true)}, file.index);
+      file,
+      status::ok,
+      {file.epoch | u64(file.failures.count) << 32, file.key, file.size, changes(file, true)},
+      file.index);
 }
 
 // The first stage. Returns true if the open waits for its store, or has ended.
@@ -326,7 +329,8 @@ void core::end_close(record &file) {
     file.write_opens--;
   if (file.opens > 0 && file.write_opens == 0)
     choose_path(file);
-  status const write_error = is_writer || file.opens == 0 ? take_error(file) : status::ok;
+  status const write_error =
+      is_writer || file.opens == 0 ? failure_for(file, serial.request) : status::ok;
   if (file.opens == 0) {
     file.write_opens = 0;
     file.phase = record::state::remembered;
@@ -354,8 +358,9 @@ void core::advance_sync(record &file) {
       return post_serial(file,
                          make_serial(operation::kind::sync, seams::store_op_kind::sync, file));
   }
-  status const write_error = take_error(file);
-  finish_serial(file, write_error != status::ok ? write_error : serial.code);
+  status const write_error = failure_for(file, serial.request);
+  finish_serial(
+      file, write_error != status::ok ? write_error : serial.code, {}, file.failures.count);
 }
 
 void core::advance_truncate(record &file) {
@@ -379,8 +384,8 @@ void core::on_closed(operation &done, const seams::store_completion &result) {
   record &file = files_[done.file];
   TND_ASSERT(done.handle->uses == 0 && open_count_ > 0);
   bool const is_lost = result.code != status::ok && done.handle->writable;
-  if (is_lost && file.error == status::ok)
-    file.error = result.code;
+  if (is_lost)
+    file.failures.add(result.code);
   if (result.code != status::ok && !is_lost)
     log(log_level::info,
         "{}: close after reading: {}",

@@ -105,14 +105,13 @@ void core::on_write(operation &done, const seams::store_completion &result) {
     statistics_.write_errors++;
     // A full store refuses many writes. Log the first at level error, and the others at level info
     // until the error has been returned.
-    log(file.error == status::ok ? log_level::error : log_level::info,
+    log(file.failures.is_returned ? log_level::error : log_level::info,
         "{}: {} bytes at offset {} were not written back: {}",
         file.url,
         expected_size - result.size,
         end,
         tnd_status_name(tnd_status(code)));
-    if (file.error == status::ok)
-      file.error = code;
+    file.failures.add(code);
   }
   for (segment const &part : done.segments) {
     frame_info &info = frame_infos_[part.frame];

@@ -165,9 +165,15 @@ TND_DEVICE_CALL inline status close_reference(device_state &state,
     release_descriptor(state, file);
     return status::ok;
   }
+  u32 const seen = simt::device_atomic<u32>(file.failures_seen).load_relaxed();
   rpc::reply reply{};
-  status const code = call(
-      state, {op::close, file.node, {file.flags, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
+  status const code = call(state,
+                           {op::close, file.node, {file.flags, seen, 0}},
+                           nullptr,
+                           deadline_ns,
+                           reply,
+                           nullptr,
+                           0);
   bool const is_sent =
       code != status::timed_out || reply.code == code;  // call() leaves `reply` unchanged otherwise
   if (!is_sent)
@@ -218,6 +224,7 @@ TND_DEVICE inline void adopt_opened(device_state &state,
                                     const u64 (&words)[4]) {
   node &file_node = state.nodes[node_number];
   simt::device_atomic<u32>(entry.node).store_relaxed(node_number);
+  simt::device_atomic<u32>(entry.failures_seen).store_relaxed(u32(words[0] >> 32));
   adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
   // The old value belonged to another file.
   simt::device_atomic<u32>(file_node.missing).store_relaxed(0);
@@ -422,7 +429,15 @@ TND_DEVICE_CALL inline status sync(device_state &state, int fd, u64 deadline_ns)
   if (file == nullptr)
     return status::bad_file;
   rpc::reply reply{};
-  return call(state, {op::sync, file->node, {0, 0, 0}}, nullptr, deadline_ns, reply, nullptr, 0);
+  simt::device_atomic<u32> const seen(file->failures_seen);
+  simple_request const request{op::sync, file->node, {0, seen.load_relaxed(), 0}};
+  status const code = call(state, request, nullptr, deadline_ns, reply, nullptr, 0);
+  // Callers that share the descriptor must all be able to get an error.
+  u64 const word = simt::device_atomic<u64>(file->word).load_relaxed();
+  bool const is_counted = reply.value != 0 && reply.value != rpc::no_answer;
+  if (is_counted && descriptor_word::references(word) == 1)
+    seen.store_relaxed(reply.value);
+  return code;
 }
 
 }  // namespace tanada::gfile::device

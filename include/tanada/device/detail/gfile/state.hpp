@@ -105,7 +105,7 @@ struct descriptor {
   u32 next;       // next in its bucket's list: its number + 1, 0 for the last; changed under the
                   // bucket's lock
   u32 next_free;  // next in the list of free descriptors, in the same form
-  u32 reserved;
+  u32 failures_seen;  // the file's failures of write-back that this descriptor need not return
   char url[rpc::text_size];
 };
 
