@@ -1,9 +1,9 @@
-# libtanada.so: every module but the simulation, the daemon of the pool and what makes libshmem.so, in one shared library that exports what cmake/exported.txt lists.
+# libtanada.so: every module but the simulation, the daemon of the pool, the client of etcd and what makes libshmem.so, in one shared library that exports what cmake/exported.txt lists.
 
 set(members "")
 foreach(module IN LISTS TANADA_MODULES)
   string(REPLACE "/" "_" name ${module})
-  if(TARGET tanada_${name} AND NOT module MATCHES "^(sim|backends/(http|libfabric|local)|onesided/.*|products/(poold|shmem|comex))$")
+  if(TARGET tanada_${name} AND NOT module MATCHES "^(sim|backends/(etcd|http|libfabric|local)|onesided/.*|products/(poold|shmem|comex))$")
     list(APPEND members tanada_${name})
   endif()
 endforeach()
