@@ -19,7 +19,8 @@ libsodium-dev|build|libsodium: keys of clients of the pool
 libxxhash-dev|build|XXH3: checksums of objects
 libisal-dev|build|ISA-L: CRC32C
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
-libcpp-httplib-dev|build|HTTP: metrics and web page of the pool
+libcpp-httplib-dev|build|HTTP: metrics and web page of the pool; the client of etcd
+libssl-dev|build|OpenSSL: TLS of the client of etcd
 libboost-dev|build|Boost.Interprocess: allocation within a given memory block
 libgtest-dev|test|GoogleTest: unit tests
 python3|test demo|the fixture that runs a Gfarm; pytest
@@ -63,6 +64,8 @@ netbase|test demo|/etc/protocols, which libgfarm reads
 openmpi-bin|demo|Open MPI: starts the processes that share the grid of the demo
 libclang-dev|ga|libclang: a large C++ program whose memory is swapped out
 glusterfs-server|test|a GlusterFS to test with
+etcd-server|test|an etcd to test with
+openssl|test|certificates of that etcd
 chromium|test|a browser for the tests of the web page
 memcached|bench|a rival of the pool
 fio|bench|measures the disk, for ComEx larger than memory
@@ -128,8 +131,9 @@ if [ "$(id -u)" != 0 ]; then
   fi
 fi
 
+# With RUNLEVEL=1 a package does not start its service, except under systemd.
 apt() {
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=600 "$@" </dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get -q -o DPkg::Lock::Timeout=600 "$@" </dev/null
 }
 available() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
 
@@ -163,4 +167,11 @@ done <<<"$missing_optional"
 [ ${#wanted[@]} -gt 0 ] || exit 0
 install() { apt -qq install -y --no-install-recommends "${wanted[@]}" >/dev/null; }
 # The second attempt refreshes package lists that are older than the mirror.
-install || { update_once && install; }
+install || { update_once && install; } || exit
+# Tests start an etcd of their own. The service of a machine that had etcd before is left as it is.
+case " ${wanted[*]} " in *" etcd-server "*)
+  if [ -d /run/systemd/system ]; then
+    "${as_root[@]}" systemctl disable --now --quiet etcd.service || true
+  fi
+  ;;
+esac

@@ -23,3 +23,23 @@ foreach(plant
   set_tests_properties(coordinator_contract_plant_${mistake} PROPERTIES
     TIMEOUT 60 PASS_REGULAR_EXPRESSION "1 FAILED TEST")
 endforeach()
+
+# The same on a real etcd. Where etcd is not installed, the fixture prints the reason and exits
+# with 77.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_executable(coordinator_contract_etcd contract/coordinator_contract_etcd_test.cc)
+  target_include_directories(coordinator_contract_etcd PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(coordinator_contract_etcd PRIVATE
+    tanada_backends_etcd tanada_options GTest::gtest GTest::gtest_main)
+  set(fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/etcd.py run)
+  add_test(NAME coordinator_contract_etcd
+           COMMAND ${fixture} -- $<TARGET_FILE:coordinator_contract_etcd>)
+  add_test(NAME coordinator_contract_etcd_secure
+           COMMAND ${fixture} --secure -- $<TARGET_FILE:coordinator_contract_etcd>)
+  add_test(NAME coordinator_contract_etcd_members
+           COMMAND ${fixture} --members 3 -- $<TARGET_FILE:coordinator_contract_etcd>)
+  set_tests_properties(
+    coordinator_contract_etcd coordinator_contract_etcd_secure coordinator_contract_etcd_members
+    PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
