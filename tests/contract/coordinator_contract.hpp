@@ -213,7 +213,7 @@ TEST_P(coordinator_contract, transactions_beyond_a_limit_are_refused) {
 
 TEST_P(coordinator_contract, a_thousand_keys_are_read_together) {
   auto &client = driver().client();
-  constexpr size_t count = 1'000, value_size = 8'000;
+  constexpr size_t count = 1'000, value_size = 100;
   for (size_t i = 0; i < count;) {
     std::vector<seams::transaction_change> changes;
     for (; i < count && changes.size() < 100; i++)

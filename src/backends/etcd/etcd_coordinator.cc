@@ -30,7 +30,7 @@ struct pending_request {
 // A request on its way through a queue. `complete` makes the call of its callback from the answer.
 struct queued_call {
   uint64_t id = 0, deadline_ns = 0;
-  etcd_call request;
+  std::function<etcd_call()> encode;  // by the thread of the queue, as values may be large
   std::function<callback(result<std::string>)> complete;
 };
 
@@ -70,7 +70,8 @@ class etcd_coordinator final : public seams::coordinator {
   }
 
   void read(const std::string &prefix, range_callback done) override {
-    post<seams::coordinated_range>(requests_, read_call(prefix), decode_range, std::move(done));
+    post<seams::coordinated_range>(
+        requests_, [prefix] { return read_call(prefix); }, decode_range, std::move(done));
   }
 
   void transact(std::vector<seams::transaction_condition> conditions,
@@ -81,7 +82,12 @@ class etcd_coordinator final : public seams::coordinator {
       return;
     }
     post<seams::transaction_outcome>(
-        requests_, transaction_call(conditions, changes), decode_transaction, std::move(done));
+        requests_,
+        [conditions = std::move(conditions), changes = std::move(changes)] {
+          return transaction_call(conditions, changes);
+        },
+        decode_transaction,
+        std::move(done));
   }
 
   void grant_lease(uint64_t ttl_s, lease_callback done) override {
@@ -89,18 +95,19 @@ class etcd_coordinator final : public seams::coordinator {
       add_due([done = std::move(done)] { done(status::invalid); });
       return;
     }
-    post<seams::lease_id>(requests_, grant_call(ttl_s), decode_grant, std::move(done));
+    post<seams::lease_id>(
+        requests_, [ttl_s] { return grant_call(ttl_s); }, decode_grant, std::move(done));
   }
 
   void renew_lease(seams::lease_id lease, status_callback done) override {
-    post_status(renewals_, renew_call(lease), decode_renewal, std::move(done));
+    post_status(renewals_, [lease] { return renew_call(lease); }, decode_renewal, std::move(done));
   }
 
   void revoke_lease(seams::lease_id lease, status_callback done) override {
     auto const decode = [](std::string_view) {
       return status::ok;
     };
-    post_status(requests_, revoke_call(lease), decode, std::move(done));
+    post_status(requests_, [lease] { return revoke_call(lease); }, decode, std::move(done));
   }
 
   void watch(const std::string &prefix, uint64_t after_revision, watch_handler handler) override {
@@ -171,7 +178,7 @@ class etcd_coordinator final : public seams::coordinator {
 
   template <class Answer, class Decoder>
   void post(call_queue &queue,
-            etcd_call request,
+            std::function<etcd_call()> encode,
             Decoder decode,
             std::function<void(result<Answer>)> done) {
     TND_ASSERT(done);
@@ -187,11 +194,14 @@ class etcd_coordinator final : public seams::coordinator {
         done(decoded);
       };
     };
-    add_call(queue, std::move(request), fail, complete);
+    add_call(queue, std::move(encode), fail, complete);
   }
 
   template <class Decoder>
-  void post_status(call_queue &queue, etcd_call request, Decoder decode, status_callback done) {
+  void post_status(call_queue &queue,
+                   std::function<etcd_call()> encode,
+                   Decoder decode,
+                   status_callback done) {
     TND_ASSERT(done);
     auto const fail = [done](status code) -> callback {
       return [done, code] {
@@ -204,11 +214,11 @@ class etcd_coordinator final : public seams::coordinator {
         done(code);
       };
     };
-    add_call(queue, std::move(request), fail, complete);
+    add_call(queue, std::move(encode), fail, complete);
   }
 
   void add_call(call_queue &queue,
-                etcd_call request,
+                std::function<etcd_call()> encode,
                 std::function<callback(status)> fail,
                 std::function<callback(result<std::string>)> complete) {
     lock_guard const lock{mutex_};
@@ -220,7 +230,7 @@ class etcd_coordinator final : public seams::coordinator {
     uint64_t const deadline_ns =
         seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns_);
     pending_[id] = {deadline_ns, std::move(fail)};
-    queue.calls.push_back({id, deadline_ns, std::move(request), std::move(complete)});
+    queue.calls.push_back({id, deadline_ns, std::move(encode), std::move(complete)});
     queue.added.notify_all();
   }
 
@@ -251,7 +261,7 @@ class etcd_coordinator final : public seams::coordinator {
         if (!pending_.contains(call.id))
           continue;
       }
-      auto const answer = members_->call(call.request, call.deadline_ns, queue.interrupt);
+      auto const answer = members_->call(call.encode(), call.deadline_ns, queue.interrupt);
       callback report = call.complete(answer);
       lock_guard const lock{mutex_};
       if (pending_.erase(call.id) == 0)
