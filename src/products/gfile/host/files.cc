@@ -246,10 +246,10 @@ status core::unreturned_failure(record &file) {
 // The failure that this gfsync or gclose returns. A close without the count of its descriptor
 // returns what no other call has.
 status core::failure_for(record &file, const pending &request) {
-  uint64_t const seen = request.words[1];
-  if (seen == 0)
+  uint64_t const failure_count = request.words[1];
+  if (failure_count == 0)
     return unreturned_failure(file);
-  if (seen == file.failures.count)
+  if (failure_count == file.failures.count)
     return status::ok;
   file.failures.is_returned = true;
   return file.failures.latest;

@@ -165,10 +165,10 @@ TND_DEVICE_CALL inline status close_reference(device_state &state,
     release_descriptor(state, file);
     return status::ok;
   }
-  u32 const seen = simt::device_atomic<u32>(file.failures_seen).load_relaxed();
+  u32 const failure_count = simt::device_atomic<u32>(file.failures_seen).load_relaxed();
   rpc::reply reply{};
   status const code = call(state,
-                           {op::close, file.node, {file.flags, seen, 0}},
+                           {op::close, file.node, {file.flags, failure_count, 0}},
                            nullptr,
                            deadline_ns,
                            reply,
@@ -429,14 +429,14 @@ TND_DEVICE_CALL inline status sync(device_state &state, int fd, u64 deadline_ns)
   if (file == nullptr)
     return status::bad_file;
   rpc::reply reply{};
-  simt::device_atomic<u32> const seen(file->failures_seen);
-  simple_request const request{op::sync, file->node, {0, seen.load_relaxed(), 0}};
+  simt::device_atomic<u32> const failure_count(file->failures_seen);
+  simple_request const request{op::sync, file->node, {0, failure_count.load_relaxed(), 0}};
   status const code = call(state, request, nullptr, deadline_ns, reply, nullptr, 0);
   // Callers that share the descriptor must all be able to get an error.
   u64 const word = simt::device_atomic<u64>(file->word).load_relaxed();
   bool const is_counted = reply.value != 0 && reply.value != rpc::no_answer;
   if (is_counted && descriptor_word::references(word) == 1)
-    seen.store_relaxed(reply.value);
+    failure_count.store_relaxed(reply.value);
   return code;
 }
 
