@@ -116,6 +116,38 @@ void raise_descriptor_limit() {
   (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+void add_cluster_options(CLI::App &app, daemon_options &options) {
+  app.add_option("--cluster",
+                 options.cluster,
+                 "etcd://HOST:PORT[,HOST:PORT...]/NAME, or etcds:// with TLS: be a server of this "
+                 "cluster");
+  app.add_option("--advertise",
+                 options.advertise,
+                 "HOST:PORT where clients and other servers reach this one; as --listen and --port "
+                 "unless given");
+  app.add_option("--domain", options.domain, "failure domain, such as the rack");
+  app.add_option("--copies", options.copies, "copies of each object of a new cluster")
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--lease",
+         [&options](const std::string &text) {
+           auto parsed = parse_duration_ns(text);
+           if (!parsed.ok())
+             throw CLI::ValidationError(text, "give a duration, such as 5s");
+           options.lease_ns = parsed.value();
+         },
+         "another server takes over when this one does not renew its lease for this long")
+      ->default_str("5s");
+  app.add_option("--etcd-ca", options.etcd_ca, "certificates that etcd's is checked with");
+  app.add_option(
+      "--etcd-certificate", options.etcd_certificate, "certificate of this server for etcd");
+  app.add_option("--etcd-key", options.etcd_key, "key of that certificate");
+  app.add_option("--etcd-user", options.etcd_user, "user of etcd");
+  app.add_option("--etcd-password-file",
+                 options.etcd_password_file,
+                 "file with the password of that user, mode 0600");
+}
+
 void add_options(CLI::App &app, daemon_options &options, std::string &file) {
   app.add_option("--config", file, "settings as TOML");
   app.add_option("--listen", options.listen, "address to listen on")->capture_default_str();
@@ -174,6 +206,7 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
       "--no-prefault",
       [&options] { options.prefault = false; },
       "do not populate all memory at the start");
+  add_cluster_options(app, options);
   app.add_option(
       "--port-file", options.port_file, "write the port to this file when the daemon is ready");
 }

@@ -12,7 +12,7 @@
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 4;
+inline constexpr uint32_t protocol_version = 5;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
@@ -53,6 +53,11 @@ enum class kind : uint16_t {
   mapped_reads,
   reserve,
   namespaces,
+  locate,
+  replica_begin,
+  replica_list,
+  replica_apply,
+  replica_mark,
 };
 
 struct frame {
@@ -135,10 +140,11 @@ struct proof_message {
 // With `shares_memory`, the descriptor of the counters is passed along; see
 // products/pool/name_counters.hpp.
 struct welcome_message {
-  uint8_t can_write = 0, is_durable = 0, shares_memory = 0;
+  uint8_t can_write = 0, is_durable = 0, shares_memory = 0, is_cluster = 0;
   std::string reason;  // why memory is not shared
   static bool fields(auto &f, auto &m) {
-    return f(m.can_write) && f(m.is_durable) && f(m.shares_memory) && f(m.reason);
+    return f(m.can_write) && f(m.is_durable) && f(m.shares_memory) && f(m.is_cluster) &&
+           f(m.reason);
   }
 };
 
@@ -339,6 +345,87 @@ struct reserve_reply {
   std::vector<uint32_t> segments;
   static bool fields(auto &f, auto &m) {
     return f(m.segments);
+  }
+};
+
+// Where a namespace is served. Sent before the hello, like `identify`, or as any request.
+struct locate_request {
+  std::string namespace_name;
+  static bool fields(auto &f, auto &m) {
+    return f(m.namespace_name);
+  }
+};
+
+struct server_address {
+  std::string text;  // "host:port"
+  static bool fields(auto &f, auto &m) {
+    return f(m.text);
+  }
+};
+
+// `servers`: the namespace's primary first. `members`: all servers of the cluster. Both are empty
+// in a pool of one server.
+struct locate_reply {
+  uint64_t epoch = 0;
+  std::vector<server_address> servers, members;
+  static bool fields(auto &f, auto &m) {
+    return f(m.epoch) && f(m.servers) && f(m.members);
+  }
+};
+
+// The requests of a partition's primary to the other servers that hold the partition, over a
+// connection without a namespace. All carry the primary's term. stale: the receiver knows a newer
+// term. again: it does not know this term yet.
+//
+// replica_begin: the changes that follow begin anew. replica_mark: the receiver has all changes
+// before it; the reply comes once they are durable.
+struct replica_request {
+  uint32_t partition = 0;
+  uint64_t term = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.partition) && f(m.term);
+  }
+};
+
+// Names after these, by namespace and name.
+struct replica_list_request {
+  replica_request place;
+  std::string after_namespace, after_name;
+  static bool fields(auto &f, auto &m) {
+    return f(m.place) && f(m.after_namespace) && f(m.after_name);
+  }
+};
+
+struct replica_entry {
+  std::string namespace_name, name;
+  uint64_t version = 0;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.namespace_name) && f(m.name) && f(m.version) && f(m.flags);
+  }
+};
+
+struct replica_list_reply {
+  std::vector<replica_entry> entries;
+  uint8_t more = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.entries) && f(m.more);
+  }
+};
+
+// One change. For a put the data of the frame is the object. Changes without `is_last` take effect
+// together with the next that has it.
+struct replica_apply_request {
+  replica_request place;
+  uint8_t type = 0;  // poold::change::kind
+  uint8_t is_last = 1;
+  uint8_t wants_disk = 0;  // the reply comes once the change is durable, if the receiver's pool is
+  std::string namespace_name, name, old_name;
+  info object_info;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.place) && f(m.type) && f(m.is_last) && f(m.wants_disk) && f(m.namespace_name) &&
+           f(m.name) && f(m.old_name) && f(m.object_info) && f(m.flags);
   }
 };
 

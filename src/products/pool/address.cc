@@ -1,6 +1,7 @@
 // Parses URLs of pools, and names the daemon's UNIX socket.
 #include "products/pool/address.hpp"
 
+#include "backends/sockets/socket_stream.hpp"
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
 #include "core/wire/pool.hpp"
@@ -13,7 +14,7 @@ status refuse(std::string_view url, const char *why) {
 }
 
 // Parses host[:port], where the host may be an IPv6 address in brackets.
-status parse_host(std::string_view url, std::string_view host, address &parsed) {
+status parse_host(std::string_view url, std::string_view host, server_place &parsed) {
   size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
   if (bracket == std::string_view::npos)
     return refuse(url, "no ] after the address");
@@ -28,7 +29,38 @@ status parse_host(std::string_view url, std::string_view host, address &parsed) 
   return parsed.host.empty() ? refuse(url, "no host") : status::ok;
 }
 
+// Parses the servers, which commas separate.
+status parse_hosts(std::string_view url, std::string_view hosts, address &parsed) {
+  for (bool is_first = true;; is_first = false) {
+    size_t const comma = hosts.find(',');
+    server_place place;
+    TND_TRY(parse_host(url, hosts.substr(0, comma), place));
+    if (is_first) {
+      parsed.host = std::move(place.host);
+      parsed.port = place.port;
+    } else {
+      parsed.others.push_back(std::move(place));
+    }
+    if (comma == std::string_view::npos)
+      return status::ok;
+    hosts = hosts.substr(comma + 1);
+  }
+}
+
 }  // namespace
+
+result<server_place> place_parse(std::string_view text) {
+  server_place place;
+  TND_TRY(parse_host(text, text, place));
+  return place;
+}
+
+result<std::unique_ptr<seams::stream>> dial_address(const std::string &text, uint64_t deadline_ns) {
+  auto const place = place_parse(text);
+  if (!place.ok())
+    return place.error();
+  return backends::tcp_connect(place.value().host, place.value().port, deadline_ns);
+}
 
 result<address> address_parse(std::string_view url, bool needs_space) {
   constexpr std::string_view scheme = "pool://";
@@ -39,7 +71,7 @@ result<address> address_parse(std::string_view url, bool needs_space) {
   std::string_view const host = rest.substr(0, slash);
   rest = slash == std::string_view::npos ? std::string_view{} : rest.substr(slash + 1);
   address parsed;
-  TND_TRY(parse_host(url, host, parsed));
+  TND_TRY(parse_hosts(url, host, parsed));
   size_t const end = rest.find('/');
   parsed.space = rest.substr(0, end);
   bool const may_lack_space = !needs_space && rest.empty();

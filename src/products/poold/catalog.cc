@@ -365,6 +365,7 @@ status catalog::rename(uint64_t namespace_id,
   object_ref const moved = it->second.object;
   change renamed = make_change(change::kind::rename, *moved, state.name, new_name);
   renamed.old_name = name;
+  renamed.object = moved;
   if (name != new_name) {
     if ((flags & flag_exclusive) != 0 && state.objects.contains(new_name))
       return status::exists;

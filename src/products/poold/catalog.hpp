@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -140,6 +141,44 @@ class catalog {
                             uint32_t flags,
                             const std::vector<wire::pool::range> &places);
 
+  // The number of a namespace, which stays valid until `close_namespace(number, true, 0)`. Never
+  // refused.
+  uint64_t hold_namespace(const std::string &namespace_name);
+
+  // Make changes of another server: all of them at once, with their versions and times. The
+  // objects were created for the namespace. Names that a change expects and that do not exist are
+  // ignored.
+  // `check` is called first, under the catalog's mutex; its error is returned.
+  status apply(uint64_t namespace_id,
+               const std::function<status()> &check,
+               std::vector<change> changes,
+               journal_callback done);
+
+  // Calls `done` once the journal has all changes made before.
+  void flush(journal_callback done);
+
+  // Calls `action` while no change is made.
+  void exclude_changes(const std::function<void()> &action);
+
+  // Objects of the namespaces that `filter` accepts, by namespace and name, after those given.
+  // Calls `visitor` under the catalog's mutex until it returns false or `count_max` objects were
+  // visited. Returns false if no object is left.
+  struct object_place {
+    std::string namespace_name, name;
+    auto operator<=>(const object_place &) const = default;
+  };
+  using namespace_filter = std::function<bool(const std::string &namespace_name)>;
+  using object_visitor = std::function<bool(const object_place &place, const object_ref &object)>;
+  bool visit_objects(const namespace_filter &filter,
+                     object_place after,
+                     size_t count_max,
+                     const object_visitor &visitor);
+
+  // Calls `visitor` under the catalog's mutex for each place; null: no object is there.
+  void visit_places(
+      std::span<const object_place> places,
+      const std::function<void(const object_place &place, const object_ref &object)> &visitor);
+
   // Bind the name of a restored object. Not journaled.
   void restore(const std::string &name, const object_ref &object);
   void raise_version(uint64_t highest);
@@ -156,7 +195,7 @@ class catalog {
   namespace_statistics statistics_for(uint64_t namespace_id) const;
   std::vector<namespace_statistics> all_namespaces() const;
   bool is_durable() const noexcept {
-    return journal_ != nullptr;
+    return journal_ != nullptr && journal_->is_durable();
   }
   bool is_congested() const {
     return journal_ != nullptr && journal_->is_congested();
@@ -226,6 +265,11 @@ class catalog {
                      std::vector<change> &changes,
                      std::vector<object_ref> &superseded) TND_REQUIRES(mutex_);
   void log_losses();
+  object_ref apply_locked(namespace_state &state, change &target) TND_REQUIRES(mutex_);
+  object_ref apply_put(namespace_state &state, change &target) TND_REQUIRES(mutex_);
+  object_ref apply_remove(namespace_state &state, change &target) TND_REQUIRES(mutex_);
+  object_ref apply_rename(namespace_state &state, change &target) TND_REQUIRES(mutex_);
+  void apply_flags(namespace_state &state, change &target) TND_REQUIRES(mutex_);
 
   pool_memory &memory_;
   journal *const journal_;

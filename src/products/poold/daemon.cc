@@ -13,10 +13,13 @@ namespace tanada::poold {
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> instance{new daemon{options}};
   TND_TRY(instance->open_backing());
+  TND_TRY(instance->open_cluster());
   TND_TRY(instance->restore_objects());
   TND_TRY(instance->create_service());
   TND_TRY(instance->open_fabric());
   TND_TRY(instance->start_server());
+  if (instance->node_ != nullptr)
+    instance->node_->start();
   if (options.web)
     TND_TRY(instance->start_web());
   return instance;
@@ -26,7 +29,9 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
 status daemon::restore_objects() {
   TND_ASSERT(memory_ != nullptr && objects_ == nullptr);
   objects_ = std::make_unique<catalog>(
-      *memory_, journal_.get(), catalog_options{.quotas = options_.quotas});
+      *memory_, top_journal(), catalog_options{.quotas = options_.quotas});
+  if (node_ != nullptr)
+    node_->attach(*objects_);
   if (journal_ == nullptr)
     return status::ok;
   TND_TRY(journal_->restore(*objects_));
@@ -41,6 +46,7 @@ status daemon::restore_objects() {
 status daemon::create_service() {
   TND_ASSERT(objects_ != nullptr && service_ == nullptr);
   service_.reset(new service{.memory = *memory_, .objects = *objects_, .keys = {}});
+  service_->cluster = node_ != nullptr ? &node_->changes() : nullptr;
   service_->started_ns = seams::monotonic_clock().now_ns();
   auto keys = read_keys(options_.key_file);
   if (!keys.ok())
@@ -142,6 +148,8 @@ void daemon::stop() {
   uint64_t const deadline_ns =
       seams::deadline_after(seams::monotonic_clock().now_ns(), options_.drain_ns);
   server_->stop(deadline_ns);
+  if (node_ != nullptr)
+    node_->stop();
   if (journal_ == nullptr)
     return;
   // Commits that no client waits for are written in the background. A clean stop does not lose

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "products/poold/cluster/node.hpp"
 #include "products/poold/durable.hpp"
 #include "products/poold/options.hpp"
 #include "products/pool/web/web.hpp"
@@ -37,6 +38,11 @@ class daemon {
   status open_backing();
   result<std::vector<pool::key>> read_keys(const std::string &key_file) const;
   status open_fabric();
+  status open_cluster();
+  status open_coordinator(std::string &cluster_name);
+  membership_options make_membership(const std::string &cluster_name) const;
+  std::string advertised_address() const;
+  journal *top_journal();
   status restore_objects();
   status create_service();
   status start_server();
@@ -47,6 +53,8 @@ class daemon {
   daemon_options options_;
   std::unique_ptr<pool_memory> memory_;
   std::unique_ptr<durable_journal> journal_;
+  std::unique_ptr<seams::coordinator> coordinator_;
+  std::unique_ptr<cluster_node> node_;  // null: a pool of one server
   std::unique_ptr<catalog> objects_;
   std::unique_ptr<data_mover> mover_;
   std::unique_ptr<service> service_;

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "products/poold/object.hpp"
@@ -13,13 +15,14 @@ struct change {
   enum class kind : uint8_t { put, remove, rename, set_flags };
   kind type = kind::put;
   uint64_t version = 0;        // of the object
-  object_ref object;           // put, set_flags
+  object_ref object;           // not of a removal
   std::string namespace_name;  // the namespace
   std::string name;            // the object's; rename: the new name
   std::string old_name;        // rename: the previous name
   uint64_t replaced_version =
-      0;               // put, rename: the version that had the name; 0: the name was free
-  uint32_t flags = 0;  // put: at its commit; set_flags: the new flags
+      0;                    // put, rename: the version that had the name; 0: the name was free
+  uint32_t flags = 0;       // put: at its commit; set_flags: the new flags
+  bool is_replica = false;  // a change that another server of the cluster has made
 };
 
 // Fill in the fields that all kinds of change have.
@@ -35,7 +38,31 @@ inline change make_change(change::kind type,
   return created;
 }
 
-using journal_callback = std::function<void(status)>;
+// Called with the outcome of changes; empty: nobody waits for it.
+class journal_callback {
+ public:
+  journal_callback() = default;
+  template <class Function>
+    requires std::is_invocable_v<Function, status>
+  journal_callback(Function function, bool waits_for_disk = true)
+      : function_{std::move(function)}, waits_for_disk_{waits_for_disk} {}
+
+  explicit operator bool() const noexcept {
+    return bool(function_);
+  }
+  void operator()(status code) const {
+    function_(code);
+  }
+
+  // False: the changes need only be on the other servers of a cluster that hold them.
+  bool waits_for_disk() const noexcept {
+    return waits_for_disk_;
+  }
+
+ private:
+  std::function<void(status)> function_;
+  bool waits_for_disk_ = false;
+};
 
 // Thread-safe.
 class journal {
@@ -48,6 +75,11 @@ class journal {
   virtual void append(std::vector<change> changes,
                       std::vector<object_ref> superseded,
                       journal_callback done) = 0;
+
+  // False: nothing outlives the daemon.
+  virtual bool is_durable() const {
+    return true;
+  }
 
   // So many changes are outstanding that commits should wait for the journal.
   virtual bool is_congested() const = 0;

@@ -31,6 +31,16 @@ constexpr std::string_view keys[] = {"listen",
                                      "fabric_node",
                                      "workers",
                                      "clients",
+                                     "cluster",
+                                     "advertise",
+                                     "domain",
+                                     "copies",
+                                     "lease",
+                                     "etcd_ca",
+                                     "etcd_certificate",
+                                     "etcd_key",
+                                     "etcd_user",
+                                     "etcd_password_file",
                                      "web",
                                      "web_port",
                                      "log_size",
@@ -103,6 +113,14 @@ constexpr text_option text_options[] = {{"listen", &daemon_options::listen},
                                         {"fabric", &daemon_options::fabric},
                                         {"fabric_node", &daemon_options::fabric_node},
                                         {"key_file", &daemon_options::key_file},
+                                        {"cluster", &daemon_options::cluster},
+                                        {"advertise", &daemon_options::advertise},
+                                        {"domain", &daemon_options::domain},
+                                        {"etcd_ca", &daemon_options::etcd_ca},
+                                        {"etcd_certificate", &daemon_options::etcd_certificate},
+                                        {"etcd_key", &daemon_options::etcd_key},
+                                        {"etcd_user", &daemon_options::etcd_user},
+                                        {"etcd_password_file", &daemon_options::etcd_password_file},
                                         {"port_file", &daemon_options::port_file}};
 
 struct truth_option {
@@ -124,10 +142,11 @@ constexpr amount_option amount_options[] = {
     {"log_size", &daemon_options::log_size, set_size},
     {"drain", &daemon_options::drain_ns, set_duration},
     {"lost_after", &daemon_options::lost_after_ns, set_duration},
+    {"lease", &daemon_options::lease_ns, set_duration},
     {"write_behind", &daemon_options::write_behind_ns, set_duration}};
 
-// Besides these, there are the counts: port, web_port, workers and clients.
-static_assert(std::size(text_options) + std::size(truth_options) + std::size(amount_options) + 4 ==
+// Besides these, there are the counts: port, web_port, workers, clients and copies.
+static_assert(std::size(text_options) + std::size(truth_options) + std::size(amount_options) + 5 ==
               std::size(keys));
 
 // Set one option from its text in the file or the environment.
@@ -153,6 +172,8 @@ status set_option(daemon_options &options,
     return set_count(source, 0, 256, options.worker_count);
   if (key == "clients")
     return set_count(source, 1, 65536, options.client_count_max);
+  if (key == "copies")
+    return set_count(source, 1, 3, options.copies);
   return fail_unknown(key, where);
 }
 

@@ -31,6 +31,14 @@ struct daemon_options {
   // How long a stop may write commits that no client waits for.
   uint64_t write_behind_ns = 60'000'000'000;
   uint64_t log_size = 0;  // flash: bytes of the log; 0: four times `size`
+  // A cluster: "etcd://HOST:PORT,HOST:PORT/NAME", or etcds:// with TLS; empty: a pool of one
+  // server.
+  std::string cluster;
+  std::string advertise;  // "HOST:PORT", where clients and other servers reach it; empty: as listen
+  std::string domain;     // failure domain; empty: one of its own
+  uint32_t copies = 2;    // of a new cluster's objects
+  uint64_t lease_ns = 5'000'000'000;
+  std::string etcd_ca, etcd_certificate, etcd_key, etcd_user, etcd_password_file;
   std::string port_file;  // "PORT [WEB_PORT]" is written to it once the daemon serves
   std::map<std::string, uint64_t> quotas;
 

@@ -30,7 +30,7 @@ void output::add(std::vector<std::byte> frame,
   TND_ASSERT(!frame.empty());
   if (!items_.empty() && descriptor < 0) {
     item &last = items_.back();
-    if (last.data.part_count() == 0 && last.descriptor < 0 &&
+    if (last.data.part_count() == 0 && last.descriptor < 0 && last.barrier == barrier_ &&
         last.frame.size() + frame.size() <= joined_size_max) {
       last.frame.insert(last.frame.end(), frame.begin(), frame.end());
       last.data = pool::part_cursor{std::move(parts)};
@@ -38,16 +38,20 @@ void output::add(std::vector<std::byte> frame,
       return;
     }
   }
-  items_.push_back(
-      {std::move(frame), pool::part_cursor{std::move(parts)}, std::move(hold), descriptor});
+  items_.push_back({std::move(frame),
+                    pool::part_cursor{std::move(parts)},
+                    std::move(hold),
+                    descriptor,
+                    barrier_});
 }
 
-// Collect parts up to the next item that has a descriptor, which must be the first of its send.
-pool::part_list output::collect_parts(uint64_t budget) const {
+// Collect parts up to the next item that has a descriptor, which must be the first of its send, or
+// that is not settled.
+pool::part_list output::collect_parts(uint64_t budget, uint64_t settled_position) const {
   pool::part_list list;
   for (size_t i = 0; i < items_.size() && !list.is_full() && list.size() < budget; i++) {
     const item &queued = items_[i];
-    if (i > 0 && queued.descriptor >= 0)
+    if ((i > 0 && queued.descriptor >= 0) || queued.barrier > settled_position)
       break;
     list.add(const_cast<std::byte *>(queued.frame.data()) + queued.frame_sent,
              std::min(queued.frame.size() - queued.frame_sent, budget - list.size()));
@@ -77,10 +81,14 @@ bool output::consume_sent(uint64_t size) {
   return true;
 }
 
-status output::flush(seams::stream &stream, uint64_t budget, uint64_t &moved) {
-  while (!items_.empty() && moved < budget) {
+status output::flush(seams::stream &stream,
+                     uint64_t budget,
+                     uint64_t &moved,
+                     uint64_t settled_position) {
+  while (!items_.empty() && moved < budget && first_barrier() <= settled_position) {
     item &first = items_.front();
-    auto const size = stream.send(collect_parts(budget - moved).parts(), first.descriptor);
+    auto const size =
+        stream.send(collect_parts(budget - moved, settled_position).parts(), first.descriptor);
     if (!size.ok())
       return size.error();
     if (first.descriptor >= 0) {

@@ -30,10 +30,23 @@ class output {
            object_ref hold = {},
            int descriptor = -1);
 
+  // Replies queued from now on are not sent before this position is settled. See cluster_gate.
+  void set_barrier(uint64_t position) noexcept {
+    barrier_ = position;
+  }
+  // The position that the first reply waits for.
+  uint64_t first_barrier() const noexcept {
+    return items_.empty() ? 0 : items_.front().barrier;
+  }
+
   // Send up to `budget` bytes without blocking, and add the number of bytes sent to `moved`. ok:
-  // everything or the budget was sent. again: the socket is full. peer_lost: the connection ended.
+  // everything that is settled, or the budget, was sent. again: the socket is full. peer_lost: the
+  // connection ended.
   // fault: bytes of an object are lost, so that what was sent of it is invalid.
-  status flush(seams::stream &stream, uint64_t budget, uint64_t &moved);
+  status flush(seams::stream &stream,
+               uint64_t budget,
+               uint64_t &moved,
+               uint64_t settled_position = ~uint64_t{0});
 
  private:
   struct item {
@@ -41,12 +54,14 @@ class output {
     pool::part_cursor data;
     object_ref hold;
     int descriptor = -1;
+    uint64_t barrier = 0;
     uint64_t frame_sent = 0;  // bytes
   };
-  pool::part_list collect_parts(uint64_t budget) const;
+  pool::part_list collect_parts(uint64_t budget, uint64_t settled_position) const;
   bool consume_sent(uint64_t size);
 
   std::deque<item> items_;
+  uint64_t barrier_ = 0;
   uint64_t size_ = 0;
 };
 

@@ -43,6 +43,7 @@ result<uint64_t> end_of_ranges(const std::vector<range> &ranges, uint64_t &total
 
 void session::send_error(status code) {
   service_.counters.errors.add(code);
+  raise_barrier();
   text_message reply{last_message().substr(0, 1024)};
   output_.add(encode_frame({.kind = head_.kind, .code = int32_t(code), .tag = head_.tag}, reply));
 }
@@ -410,14 +411,19 @@ status session::on_namespaces(std::span<const std::byte> body) {
 // The callback for a request whose change goes through the journal. The reply is deferred until the
 // journal has the change if the client requested that, or if the journal is congested.
 journal_callback session::defer_reply(bool wait, const info &metadata) {
-  is_deferred_ = service_.objects.is_durable() && (wait || service_.objects.is_congested());
+  bool const is_written =
+      service_.objects.is_durable() && (wait || service_.objects.is_congested());
+  return defer_until(is_written || service_.cluster != nullptr, is_written, metadata);
+}
+
+journal_callback session::defer_until(bool is_deferred, bool waits_for_disk, const info &metadata) {
+  is_deferred_ = is_deferred;
   if (!is_deferred_)
     return {};
   deferred_count_++;
-  return [answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind, metadata](
-             status code) {
-    answers->put({id, tag, request_kind, code, metadata});
-  };
+  return {[answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind, metadata](
+              status code) { answers->put({id, tag, request_kind, code, metadata}); },
+          waits_for_disk};
 }
 
 // The journal does not report a change that was refused.
@@ -443,7 +449,13 @@ std::vector<deferred_reply> mailbox::take() {
 }
 
 void session::finish_deferred(const deferred_reply &deferred) {
+  if (deferred.request_kind == settled_notice) {
+    awaits_settling_ = false;
+    return;
+  }
   frame const at_work = head_;  // of a request whose data has not arrived completely
+  is_settled_reply_ = true;     // the change that the reply is about
+  output_.set_barrier(0);
   TND_ASSERT(deferred_count_ > 0 && deferred.session == id_);
   deferred_count_--;
   head_.tag = deferred.tag;
@@ -469,6 +481,7 @@ void session::finish_deferred(const deferred_reply &deferred) {
     send_reply(info_reply{deferred.metadata});
   else
     send_reply(empty_message{});
+  is_settled_reply_ = false;
   head_ = at_work;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/assert.hpp"
 #include "products/poold/catalog.hpp"
+#include "products/poold/cluster_gate.hpp"
 #include "products/poold/error_counters.hpp"
 #include "products/poold/key_ring.hpp"
 #include "products/poold/data_mover.hpp"
@@ -53,8 +54,9 @@ struct service {
   catalog &objects;
   key_ring keys;
   session_limits limits{};
-  uint64_t started_ns = 0;       // monotonic_clock
-  data_mover *fabric = nullptr;  // null: bytes travel only over streams
+  uint64_t started_ns = 0;          // monotonic_clock
+  data_mover *fabric = nullptr;     // null: bytes travel only over streams
+  cluster_gate *cluster = nullptr;  // null: this is the pool's only server
   service_counters counters{};
   refusal_log refusals{};
   wire::pool::bytes32 id =

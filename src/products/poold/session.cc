@@ -8,6 +8,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "products/poold/cluster/map.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {
@@ -52,6 +53,7 @@ session::~session() {
   // Release its objects before its namespace.
   put_.reset();
   job_.reset();
+  replicas_.reset();
   output_.clear();
   handles_.clear();
   if (has_namespace_)
@@ -148,7 +150,8 @@ session::outcome session::close_unproven(uint64_t now_ns) {
 
 session::outcome session::flush(uint64_t now_ns) {
   uint64_t moved = 0;
-  status const code = output_.flush(*connection_, service_.limits.turn_size, moved);
+  status const code =
+      output_.flush(*connection_, service_.limits.turn_size, moved, settled_position());
   if (moved > 0)
     last_progress_ns_ = now_ns;
   if (code == status::fault) {
@@ -157,6 +160,10 @@ session::outcome session::flush(uint64_t now_ns) {
         connection_->peer());
     service_.objects.check_memory();
   }
+  if (code == status::ok && output_.first_barrier() > settled_position()) {
+    await_settling();
+    return outcome::waiting;
+  }
   if (code == status::ok)
     return output_.empty() ? outcome::waiting : outcome::busy;
   return code == status::again ? outcome::waiting : outcome::ended;
@@ -164,6 +171,8 @@ session::outcome session::flush(uint64_t now_ns) {
 
 session::outcome session::progress(uint64_t now_ns) {
   turn current;
+  if (!is_served())
+    return outcome::ended;
   if (receive_and_parse(current, now_ns) == outcome::ended)
     return outcome::ended;
   outcome const sent = flush(now_ns);
@@ -224,6 +233,7 @@ status session::receive(turn &current) {
 // The destination in the backing file is lost: skip the remaining data, and reply with an error.
 void session::skip_lost_data() {
   service_.objects.check_memory();
+  replicas_.reset();
   input_.skip_data();
   on_data_end_ = &session::send_data_lost;
 }
@@ -288,7 +298,7 @@ namespace {
 
 // Requests without a reply end the connection.
 status refuse_without_namespace(kind request) {
-  if (request < kind::create || request > kind::namespaces || request == kind::close ||
+  if (request < kind::create || request > kind::replica_mark || request == kind::close ||
       request == kind::note || request == kind::mapped_reads)
     return status::protocol;
   set_last_message("the connection has no namespace: it can only list the pool's namespaces");
@@ -312,6 +322,11 @@ const session::request_handler session::request_handlers[] = {
     {kind::stat, &session::on_stat},
     {kind::list, &session::on_list},
     {kind::namespaces, &session::on_namespaces},
+    {kind::locate, &session::on_locate},
+    {kind::replica_begin, &session::on_replica_begin},
+    {kind::replica_list, &session::on_replica_list},
+    {kind::replica_apply, &session::on_replica_apply},
+    {kind::replica_mark, &session::on_replica_mark},
     {kind::rename, &session::on_rename},
     {kind::remove, &session::on_remove},
     {kind::set_flags, &session::on_set_flags},
@@ -326,8 +341,12 @@ const session::request_handler session::request_handlers[] = {
 
 status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
-  if (!has_namespace_ && kind(head.kind) != kind::namespaces)
+  bool const needs_namespace = kind(head.kind) < kind::namespaces;
+  if (!has_namespace_ && needs_namespace)
     return refuse_without_namespace(kind(head.kind));
+  // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
+  if (service_.cluster != nullptr && has_namespace_ && needs_namespace)
+    TND_TRY(service_.cluster->check_serving(partition_));
   for (const request_handler &handler : request_handlers)
     if (handler.request == kind(head.kind))
       return (this->*handler.function)(body);
@@ -339,6 +358,8 @@ status session::handshake(const frame &head, std::span<const std::byte> body) {
     return hello(body);
   if (stage_ == stage::hello && kind(head.kind) == kind::identify && !is_identified_)
     return identify(body);
+  if (stage_ == stage::hello && kind(head.kind) == kind::locate && service_.cluster != nullptr)
+    return locate(body);
   if (stage_ == stage::proof && kind(head.kind) == kind::proof)
     return proof(body);
   return status::protocol;
@@ -431,6 +452,10 @@ status session::proof(std::span<const std::byte> body) {
 status session::enter_namespace() {
   if (namespace_name_.empty())
     return status::ok;
+  if (service_.cluster != nullptr) {
+    partition_ = partition_of(namespace_name_);
+    TND_TRY(service_.cluster->check_serving(partition_));
+  }
   auto entered = service_.objects.open_namespace(namespace_name_, can_write_);
   if (!entered.ok())
     return entered.error();
@@ -452,12 +477,15 @@ void session::send_welcome() {
   input_.set_limits({});
   welcome_message reply;
   reply.can_write = can_write_;
+  reply.is_cluster = service_.cluster != nullptr;
   reply.is_durable = service_.objects.is_durable();
   int counters = -1;
   if (!has_namespace_)
     reply.reason = "the connection has no namespace";
   else if (!connection_->is_local())
     reply.reason = "the client is not on the daemon's node";
+  else if (service_.cluster != nullptr)
+    reply.reason = "the pool is a cluster";
   else if (!service_.memory.is_exportable())
     reply.reason = "the pool's memory is a file of the daemon";
   else {
@@ -471,10 +499,14 @@ void session::send_welcome() {
 }
 
 void session::reject(status code, const std::string &why) {
-  service_.counters.refused_count.fetch_add(1);
-  service_.refusals.add(seams::monotonic_clock().now_ns(),
-                        connection_->peer() + " is refused, key \"" + key_id_ + "\", namespace \"" +
-                            namespace_name_ + "\": " + why);
+  // A client that looks for the right server of a cluster is no reason for a line of the log.
+  bool const is_elsewhere = code == status::stale || code == status::again;
+  if (!is_elsewhere)
+    service_.counters.refused_count.fetch_add(1);
+  if (!is_elsewhere)
+    service_.refusals.add(seams::monotonic_clock().now_ns(),
+                          connection_->peer() + " is refused, key \"" + key_id_ +
+                              "\", namespace \"" + namespace_name_ + "\": " + why);
   head_.kind = uint16_t(kind::welcome);
   set_last_message(why);
   send_error(code);

@@ -19,7 +19,10 @@
 
 namespace tanada::poold {
 
-// A reply that had to wait for the journal or the fabric.
+// As the kind of a request: replies in the session's queue may be settled.
+inline constexpr uint16_t settled_notice = 0;
+
+// A reply that had to wait for the journal, the fabric or the other servers of a cluster.
 struct deferred_reply {
   uint64_t session, tag;
   uint16_t request_kind;  // wire::pool::kind
@@ -70,10 +73,10 @@ class session {
     return output_.empty() && deferred_count_ == 0 && !job_;
   }
   bool has_output() const noexcept {
-    return !output_.empty();
+    return !output_.empty() && !awaits_settling_;
   }
 
-  // Send a reply that waited for the journal or the fabric.
+  // Send a reply that waited for the journal, the fabric or the other servers of a cluster.
   void finish_deferred(const deferred_reply &deferred);
 
   // The handshake, a frame or a reply has made no progress within its timeout.
@@ -167,6 +170,8 @@ class session {
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
+  status locate(std::span<const std::byte> body);
+  status on_locate(std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
   void send_welcome();
@@ -178,6 +183,11 @@ class session {
                   object_ref hold = {},
                   int descriptor = -1);
   void send_error(status code);
+  // A reply may show the effect of every change up to now.
+  void raise_barrier() {
+    if (service_.cluster != nullptr && has_namespace_ && !is_settled_reply_)
+      output_.set_barrier(service_.cluster->last_position(partition_));
+  }
   void send_object(uint64_t id, const handle &target);
   status require_writer();
   status require_intact(const object &target);
@@ -219,6 +229,13 @@ class session {
                    const handle &target,
                    bool to_pool) const;
   status submit_rma(const wire::pool::rma_request &request, const handle &target, bool to_pool);
+  status require_peer(const wire::pool::replica_request &request);
+  status on_replica_begin(std::span<const std::byte> body);
+  status on_replica_list(std::span<const std::byte> body);
+  status on_replica_apply(std::span<const std::byte> body);
+  status on_replica_mark(std::span<const std::byte> body);
+  status receive_replica(const wire::pool::replica_apply_request &request);
+  void finish_replica();
   void finish_write();
   void finish_put();
   void send_data_lost();
@@ -234,6 +251,10 @@ class session {
   status finish_commit(byte_job &job);
   void limit_ranges(handle &target);
   journal_callback defer_reply(bool wait, const info &metadata);
+  journal_callback defer_until(bool is_deferred, bool waits_for_disk, const info &metadata);
+  bool is_served();
+  uint64_t settled_position() const;
+  void await_settling();
   status cancel_deferral_on_error(status code);
   bool accepts_requests() const noexcept {
     return output_.size() < service_.limits.output_size_max &&
@@ -256,6 +277,8 @@ class session {
   const pool::key *key_ = nullptr;              // the client's, in keys_
   wire::pool::bytes32 client_nonce_{}, server_nonce_{};
   uint64_t namespace_id_ = 0;
+  uint32_t partition_ = 0;  // the namespace's, in a cluster
+  bool awaits_settling_ = false, is_settled_reply_ = false;
   bool has_namespace_ = false;  // the client named one
   bool can_write_ = true, shares_memory_ = false, is_closing_ = false, is_deferred_ = false;
 
@@ -266,6 +289,17 @@ class session {
   uint64_t write_handle_ = 0;                 // of a write whose data is being received
   std::vector<wire::pool::range> write_ranges_;
   std::unique_ptr<byte_job> job_, put_;
+  // Changes of another server that take effect together. They hold their namespace.
+  struct replica_group {
+    ~replica_group();
+    catalog &objects;
+    uint64_t namespace_id;
+    wire::pool::replica_request place;
+    std::string namespace_name;
+    std::vector<change> changes;
+    bool is_complete = false, wants_disk = false;
+  };
+  std::unique_ptr<replica_group> replicas_;
   // Ranges that fabric transfers in flight write, by tag.
   struct fabric_write {
     uint64_t handle, offset, size;
@@ -290,6 +324,7 @@ void session::send_reply(const Message &message,
                          std::vector<iovec> parts,
                          object_ref hold,
                          int descriptor) {
+  raise_barrier();
   uint64_t data_size = 0;
   for (const iovec &part : parts)
     data_size += part.iov_len;

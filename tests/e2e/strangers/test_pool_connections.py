@@ -20,7 +20,7 @@ import link  # noqa: E402
 
 LIMIT_S = 60
 MAGIC, HELLO = 0x31444E54, 1
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 HOLDER = r"""
 #include <stdio.h>

@@ -104,6 +104,17 @@ result<bytes32> channel::identify(std::unique_ptr<seams::stream> &connection,
   return message.id;
 }
 
+result<locate_reply> channel::locate(std::unique_ptr<seams::stream> connection,
+                                     const std::string &space,
+                                     uint64_t deadline_ns) {
+  channel probe{std::move(connection)};
+  probe.input_.set_limits({});
+  locate_reply location;
+  TND_TRY(probe.exchange_step(
+      kind::locate, locate_request{space}, kind::locate, location, deadline_ns));
+  return location;
+}
+
 status channel::handshake(const std::string &space, const key *client_key, uint64_t deadline_ns) {
   hello_message hello;
   hello.namespace_name = space;

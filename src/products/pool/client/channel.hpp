@@ -43,6 +43,11 @@ class channel {
   static result<wire::pool::bytes32> identify(std::unique_ptr<seams::stream> &connection,
                                               uint64_t deadline_ns);
 
+  // Asks a cluster's server where a namespace is served, before any handshake.
+  static result<wire::pool::locate_reply> locate(std::unique_ptr<seams::stream> connection,
+                                                 const std::string &space,
+                                                 uint64_t deadline_ns);
+
   const wire::pool::welcome_message &terms() const noexcept {
     return terms_;
   }

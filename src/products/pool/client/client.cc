@@ -3,6 +3,9 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "backends/sockets/socket_stream.hpp"
 #include "products/pool/checksum.hpp"
 #include "seams/clock/clock.hpp"
@@ -14,8 +17,11 @@ using namespace wire::pool;
 namespace {
 
 constexpr uint64_t report_period_ns = 1'000'000'000;
-constexpr int try_count_max = 3;           // of a handshake
-constexpr uint64_t retry_ns = 20'000'000;  // before the second one
+constexpr int try_count_max = 3;                     // of a handshake
+constexpr uint64_t retry_ns = 20'000'000;            // before the second one
+constexpr uint64_t cluster_retry_ns = 100'000'000;   // before a cluster's servers are tried again
+constexpr uint64_t cluster_dial_ns = 2'000'000'000;  // timeout of one of them
+constexpr size_t place_count_max = 1024;
 // Number of reads, and bytes of one read.
 constexpr uint64_t unreported_count_max = 64, unreported_size_max = 256 << 10;
 
@@ -25,10 +31,13 @@ static_assert(try_count_max > 1);
 
 client::client(address daemon, client_settings settings)
     : daemon_{std::move(daemon)},
+      places_{{daemon_.host, daemon_.port}},
       settings_{std::move(settings)},
       segments_{[this](uint32_t number) {
         return fetch_segment(number);
-      }} {}
+      }} {
+  places_.insert(places_.end(), daemon_.others.begin(), daemon_.others.end());
+}
 
 client::~client() {
   drop_connection();
@@ -47,11 +56,13 @@ uint64_t client::deadline() const {
 }
 
 // Uses the UNIX socket if the daemon is on this node.
-result<std::unique_ptr<seams::stream>> client::dial(uint64_t deadline_ns, bool &is_closed) {
+result<std::unique_ptr<seams::stream>> client::dial(const server_place &server,
+                                                    uint64_t deadline_ns,
+                                                    bool &is_closed) {
   dial_reason_.clear();
   if (settings_.dial)
     return settings_.dial(deadline_ns);
-  auto connection = backends::tcp_connect(daemon_.host, daemon_.port, deadline_ns);
+  auto connection = backends::tcp_connect(server.host, server.port, deadline_ns);
   if (!connection.ok() || !settings_.shared_memory ||
       !backends::is_to_this_node(*connection.value()))
     return connection;
@@ -62,24 +73,25 @@ result<std::unique_ptr<seams::stream>> client::dial(uint64_t deadline_ns, bool &
   is_closed = id.error() == status::peer_lost;
   if (!id.ok())
     return id.error();
-  auto local = backends::unix_connect(unix_name(daemon_.port), deadline_ns);
+  auto local = backends::unix_connect(unix_name(server.port), deadline_ns);
   if (!local.ok())
     return connection;
   auto local_id = channel::identify(local.value(), deadline_ns);
   if (local_id.ok() && id.value() == local_id.value())
     return local;
-  dial_reason_ = "port " + std::to_string(daemon_.port) +
+  dial_reason_ = "port " + std::to_string(server.port) +
                  " leads to another pool than this node's socket of that number";
   return connection;
 }
 
 // A daemon that gets very many connections at a time closes some before their handshake is done. In
 // that case, try again.
-result<std::unique_ptr<channel>> client::connect_channel(uint64_t deadline_ns) {
+result<std::unique_ptr<channel>> client::connect_channel(const server_place &server,
+                                                         uint64_t deadline_ns) {
   const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
   for (int tries = 1;; tries++) {
     bool is_closed = false;
-    auto connection = dial(deadline_ns, is_closed);
+    auto connection = dial(server, deadline_ns, is_closed);
     if (!connection.ok() && !is_closed)
       return connection.error();
     if (connection.ok()) {
@@ -94,12 +106,106 @@ result<std::unique_ptr<channel>> client::connect_channel(uint64_t deadline_ns) {
   }
 }
 
+// The servers of a cluster are tried in turn until one serves the namespace: one of them may have
+// failed, and its successor not be ready yet.
+result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns) {
+  for (bool was_redirected = false;;) {
+    bool is_redirected = false;
+    auto opened = try_servers(deadline_ns, is_redirected);
+    bool const may_change = opened.error() == status::stale || opened.error() == status::again ||
+                            opened.error() == status::peer_lost ||
+                            opened.error() == status::timed_out;
+    if (opened.ok() || !is_cluster() || !may_change)
+      return opened;
+    if (is_redirected && !std::exchange(was_redirected, true))
+      continue;
+    if (seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
+      return opened;
+    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
+  }
+}
+
+// `is_redirected`: a server named another one that has not been tried.
+result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool &is_redirected) {
+  status last = status::peer_lost;
+  for (const server_place &server : std::vector<server_place>{places_}) {
+    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    uint64_t const limit_ns =
+        is_cluster() ? std::min(deadline_ns, now_ns + cluster_dial_ns) : deadline_ns;
+    auto opened = connect_channel(server, limit_ns);
+    if (opened.ok())
+      return opened;
+    last = opened.error();
+    bool const is_elsewhere = last == status::stale || last == status::again;
+    bool const is_down = last == status::peer_lost || last == status::timed_out;
+    if (is_elsewhere)
+      locate(server, limit_ns);
+    is_redirected = last == status::stale && places_.front() != server;
+    if (is_redirected || !(is_elsewhere || is_down))
+      break;
+  }
+  return last;
+}
+
+// Asks a server of the cluster which one serves the namespace. It may not know, or not answer.
+void client::locate(const server_place &server, uint64_t deadline_ns) {
+  auto connection = settings_.dial ? settings_.dial(deadline_ns)
+                                   : backends::tcp_connect(server.host, server.port, deadline_ns);
+  if (!connection.ok())
+    return;
+  auto location = channel::locate(std::move(connection).value(), daemon_.space, deadline_ns);
+  if (location.ok())
+    adopt_location(location.value());
+}
+
+// Try the namespace's servers first, then the others, then those that the user named.
+void client::adopt_location(const wire::pool::locate_reply &location) {
+  is_cluster_ = true;
+  std::vector<server_place> places;
+  auto const add = [&](const server_place &place) {
+    if (std::find(places.begin(), places.end(), place) == places.end())
+      places.push_back(place);
+  };
+  for (const auto *list : {&location.servers, &location.members})
+    for (const server_address &text : *list)
+      if (auto const place = place_parse(text.text); place.ok() && places.size() < place_count_max)
+        add(place.value());
+  add({daemon_.host, daemon_.port});
+  for (const server_place &place : daemon_.others)
+    add(place);
+  places_ = std::move(places);
+}
+
+bool client::may_repeat(kind message_kind, status code, bool has_handle) {
+  if (!is_cluster() || has_handle)
+    return false;
+  bool const reads_only = message_kind == kind::open || message_kind == kind::get ||
+                          message_kind == kind::stat || message_kind == kind::list;
+  bool const is_elsewhere = code == status::stale || code == status::again;
+  if (!is_elsewhere && !(reads_only && code == status::peer_lost))
+    return false;
+  if (is_elsewhere)
+    disconnect();
+  return true;
+}
+
 status client::connect_once(uint64_t deadline_ns) {
   TND_ASSERT(channel_ == nullptr && counters_ == nullptr);
-  auto opened = connect_channel(deadline_ns);
+  auto opened = find_server(deadline_ns);
   if (!opened.ok())
     return opened.error();
-  channel_ = std::move(opened).value();
+  TND_TRY(adopt_channel(std::move(opened).value()));
+  if (channel_->terms().is_cluster == 0)
+    return status::ok;
+  is_cluster_ = true;
+  locate_reply location;
+  TND_TRY(call(kind::locate, locate_request{daemon_.space}, location));
+  adopt_location(location);
+  return status::ok;
+}
+
+status client::adopt_channel(std::unique_ptr<channel> opened) {
+  channel_ = std::move(opened);
   epoch_++;
   shared_ = channel_->terms().shares_memory != 0;
   reason_ = settings_.shared_memory ? channel_->terms().reason : "shared memory is turned off";

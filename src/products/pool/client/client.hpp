@@ -166,9 +166,23 @@ class client {
   void count_transfer(posted &operation, bool to_pool);
   client(address daemon, client_settings settings);
   status connect_once(uint64_t deadline_ns);
-  result<std::unique_ptr<channel>> connect_channel(uint64_t deadline_ns);
+  status adopt_channel(std::unique_ptr<channel> opened);
+  // Connects to the server that serves the namespace, whichever of the cluster that is.
+  result<std::unique_ptr<channel>> find_server(uint64_t deadline_ns);
+  result<std::unique_ptr<channel>> try_servers(uint64_t deadline_ns, bool &is_redirected);
+  result<std::unique_ptr<channel>> connect_channel(const server_place &server,
+                                                   uint64_t deadline_ns);
   // `is_closed`: there was a connection, and the peer closed it.
-  result<std::unique_ptr<seams::stream>> dial(uint64_t deadline_ns, bool &is_closed);
+  result<std::unique_ptr<seams::stream>> dial(const server_place &server,
+                                              uint64_t deadline_ns,
+                                              bool &is_closed);
+  void locate(const server_place &server, uint64_t deadline_ns);
+  void adopt_location(const wire::pool::locate_reply &location);
+  bool is_cluster() const noexcept {
+    return places_.size() > 1 || is_cluster_;
+  }
+  // Whether a request that had this status may be sent again: it had no effect, or reads only.
+  bool may_repeat(wire::pool::kind message_kind, status code, bool has_handle);
 
  public:
   // Connects again, once, if the connection has ended.
@@ -190,6 +204,13 @@ class client {
               std::vector<iovec> sources = {},
               std::vector<iovec> targets = {},
               uint64_t *data_size = nullptr);
+  template <class Request, class Reply>
+  status call_once(wire::pool::kind message_kind,
+                   const Request &request,
+                   Reply &answer,
+                   std::vector<iovec> sources,
+                   std::vector<iovec> targets,
+                   uint64_t *data_size);
 
   // Waits until `done`, which the reply's handler sets.
   status await_reply(wire::pool::kind message_kind,
@@ -312,6 +333,8 @@ class client {
   void note_reserved_used(const std::vector<wire::pool::pool_extent> &pieces);
 
   address const daemon_;
+  std::vector<server_place> places_;  // servers, the likeliest one first
+  bool is_cluster_ = false;
   client_settings const settings_;
   std::unique_ptr<channel> channel_;
   uint64_t epoch_ = 0;
@@ -337,6 +360,7 @@ class client {
   uint64_t unreported_count_ = 0, reported_ns_ = 0;
 };
 
+// In a cluster, another server may serve the namespace now.
 template <class Request, class Reply>
 status client::call(wire::pool::kind message_kind,
                     const Request &request,
@@ -344,6 +368,23 @@ status client::call(wire::pool::kind message_kind,
                     std::vector<iovec> sources,
                     std::vector<iovec> targets,
                     uint64_t *data_size) {
+  constexpr bool has_handle = requires { request.handle; };
+  uint64_t const deadline_ns = deadline();
+  for (;;) {
+    status const code = call_once(message_kind, request, answer, sources, targets, data_size);
+    if (code == status::ok || seams::monotonic_clock().now_ns() >= deadline_ns ||
+        !may_repeat(message_kind, code, has_handle))
+      return code;
+  }
+}
+
+template <class Request, class Reply>
+status client::call_once(wire::pool::kind message_kind,
+                         const Request &request,
+                         Reply &answer,
+                         std::vector<iovec> sources,
+                         std::vector<iovec> targets,
+                         uint64_t *data_size) {
   TND_TRY(ensure_connected());
   report_reads(message_kind == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();

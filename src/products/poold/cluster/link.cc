@@ -1,0 +1,333 @@
+// A link to another server of the cluster: its connection, the changes it carries, and the
+// comparison that brings the other server up to date.
+#include "products/poold/cluster/link.hpp"
+
+#include <tanada/status.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+
+namespace {
+
+constexpr uint64_t compare_retry_ns = 20'000'000;
+constexpr size_t queue_length_max = 4096;  // batches, before the comparison waits
+
+}  // namespace
+
+replica_link::replica_link(options settings, replication &changes, catalog &objects)
+    : options_{std::move(settings)}, changes_{changes}, objects_{objects} {
+  TND_ASSERT(options_.dial && options_.page_size > 0);
+}
+
+replica_link::~replica_link() {
+  if (channel_ != nullptr)
+    drop(nullptr, status::canceled);
+}
+
+int replica_link::descriptor() const {
+  return channel_ == nullptr || channel_->is_broken() ? -1 : channel_->connection().descriptor();
+}
+
+bool replica_link::progress() {
+  if (channel_ == nullptr)
+    return connect();
+  status const code = channel_->progress(0);
+  if (channel_->is_broken() || failure_ != status::ok) {
+    drop(channel_->is_broken() ? "the connection has ended" : "a request was refused",
+         channel_->is_broken() ? code : failure_);
+    return true;
+  }
+  bool const has_sent = send_batches();
+  bool const has_advanced = advance_sync();
+  return has_sent || has_advanced;
+}
+
+bool replica_link::connect() {
+  uint64_t const now_ns = options_.clock->now_ns();
+  if (now_ns < retry_ns_)
+    return false;
+  retry_ns_ = now_ns + reconnect_ns_;
+  reconnect_ns_ = std::min(2 * reconnect_ns_, reconnect_ns_max);
+  uint64_t const deadline_ns =
+      seams::deadline_after(seams::monotonic_clock().now_ns(), options_.connect_timeout_ns);
+  auto connection = options_.dial(deadline_ns);
+  if (!connection.ok())
+    return false;
+  auto opened = pool::channel::open(
+      std::move(connection).value(), {}, options_.key ? &*options_.key : nullptr, deadline_ns);
+  if (!opened.ok())
+    return false;
+  channel_ = std::move(opened).value();
+  connection_count_++;
+  reconnect_ns_ = reconnect_ns_min;
+  return true;
+}
+
+// The peer is brought up to date again after the next connect.
+void replica_link::drop(const char *reason, status code) {
+  if (reason != nullptr)
+    log(log_level::warning,
+        "pool: link to {}: {} ({}); it connects again",
+        options_.peer.server,
+        reason,
+        tnd_status_name(tnd_status(code)));
+  step_ = step::idle;
+  awaits_reply_ = false;
+  failure_ = status::ok;
+  remote_.clear();
+  changes_.detach_all(options_.peer);
+  auto const ended = std::exchange(channel_, nullptr);
+  if (ended != nullptr)
+    ended->end(status::canceled);  // its handlers are called, and do nothing
+  outstanding_count_ = 0;
+  outstanding_size_ = 0;
+  retry_ns_ = options_.clock->now_ns() + reconnect_ns_;
+}
+
+// ---- changes
+
+bool replica_link::has_room() const {
+  return outstanding_count_ < options_.outstanding_count_max &&
+         outstanding_size_ < options_.outstanding_size_max;
+}
+
+bool replica_link::send_batches() {
+  bool has_sent = false;
+  while (channel_ != nullptr && has_room()) {
+    auto batch = std::make_shared<replica_batch>();
+    if (!changes_.take_batch(options_.peer, *batch))
+      break;
+    send_batch(std::move(batch));
+    has_sent = true;
+  }
+  if (has_sent && channel_ != nullptr)
+    (void)channel_->progress(0);
+  return has_sent;
+}
+
+void replica_link::send_batch(std::shared_ptr<replica_batch> batch) {
+  for (size_t i = 0; i < batch->changes.size(); i++)
+    send_change(batch, i);
+  if (!batch->changes.empty())
+    return;
+  outstanding_count_++;
+  channel_->post(
+      kind::replica_mark,
+      replica_request{batch->partition, batch->term},
+      {},
+      {},
+      [this, batch](const pool::reply &received) { finish_request(batch, true, received.code); });
+}
+
+void replica_link::send_change(const std::shared_ptr<replica_batch> &batch, size_t index) {
+  const change &sent = batch->changes[index];
+  replica_apply_request request;
+  request.place = {batch->partition, batch->term};
+  request.type = uint8_t(sent.type);
+  request.is_last = index + 1 == batch->changes.size() ? 1 : 0;
+  request.wants_disk = batch->wants_disk ? 1 : 0;
+  request.namespace_name = sent.namespace_name;
+  request.name = sent.name;
+  request.old_name = sent.old_name;
+  request.flags = sent.flags;
+  std::vector<iovec> parts;
+  if (sent.type == change::kind::put) {
+    TND_ASSERT(sent.object != nullptr);
+    request.object_info = sent.object->metadata;
+    sent.object->append_parts(0, sent.object->metadata.size, parts);
+  }
+  uint64_t const size = request.object_info.size;
+  outstanding_count_++;
+  outstanding_size_ += size;
+  channel_->post(kind::replica_apply,
+                 request,
+                 std::move(parts),
+                 {},
+                 [this, batch, size, is_last = request.is_last != 0](const pool::reply &received) {
+                   if (channel_ != nullptr)
+                     outstanding_size_ -= size;
+                   finish_request(batch, is_last, received.code);
+                 });
+}
+
+void replica_link::finish_request(const std::shared_ptr<replica_batch> &batch,
+                                  bool is_last,
+                                  status code) {
+  if (channel_ == nullptr)
+    return;  // the link is being dropped
+  TND_ASSERT(outstanding_count_ > 0);
+  outstanding_count_--;
+  bool const is_mark = batch->changes.empty();
+  if (code != status::ok) {
+    failure_ = code;
+    return;
+  }
+  if (is_last)
+    changes_.acknowledge(options_.peer, *batch, is_mark);
+  bool const ends_sync = is_mark && step_ == step::marking &&
+                         batch->partition == target_.partition && batch->term == target_.term;
+  if (ends_sync)
+    step_ = step::idle;
+}
+
+// ---- bringing the peer up to date
+
+bool replica_link::advance_sync() {
+  bool const is_usable =
+      channel_ != nullptr && !channel_->is_broken() && failure_ == status::ok && !awaits_reply_;
+  if (!is_usable)
+    return false;
+  bool const is_queue_full = changes_.queue_length(options_.peer) > queue_length_max;
+  switch (step_) {
+    case step::idle:
+      begin_sync();
+      return step_ != step::idle;
+    case step::beginning:
+    case step::marking:
+      return false;
+    case step::listing:
+      request_list();
+      return true;
+    case step::comparing:
+      if (!is_queue_full)
+        compare_page();
+      return !is_queue_full;
+    case step::removing:
+      if (!is_queue_full)
+        remove_page();
+      return !is_queue_full;
+  }
+  return false;
+}
+
+void replica_link::begin_sync() {
+  if (options_.clock->now_ns() < sync_retry_ns_)
+    return;
+  auto const targets = changes_.detached(options_.peer);
+  if (targets.empty())
+    return;
+  target_ = targets.front();
+  step_ = step::beginning;
+  awaits_reply_ = true;
+  channel_->post(kind::replica_begin, place(), {}, {}, [this](const pool::reply &received) {
+    if (channel_ != nullptr)
+      finish_begin(received.code);
+  });
+  (void)channel_->progress(0);
+}
+
+// From the moment that the link is attached, it carries the partition's changes, before the
+// comparison reads the names. So each name's last state is sent last.
+void replica_link::finish_begin(status code) {
+  awaits_reply_ = false;
+  step_ = step::idle;
+  if (code != status::ok || !changes_.attach(options_.peer, target_)) {
+    sync_retry_ns_ = options_.clock->now_ns() + compare_retry_ns;
+    return;
+  }
+  remote_.clear();
+  position_ = {};
+  step_ = step::listing;
+}
+
+void replica_link::request_list() {
+  awaits_reply_ = true;
+  channel_->post(kind::replica_list,
+                 replica_list_request{place(), position_.namespace_name, position_.name},
+                 {},
+                 {},
+                 [this](const pool::reply &received) {
+                   if (channel_ != nullptr)
+                     finish_list(received);
+                 });
+  (void)channel_->progress(0);
+}
+
+void replica_link::finish_list(const pool::reply &received) {
+  awaits_reply_ = false;
+  replica_list_reply listing;
+  bool const is_good =
+      received.code == status::ok && wire::decode(received.body, listing) == status::ok;
+  if (!is_good) {
+    failure_ = received.code == status::ok ? status::protocol : received.code;
+    return;
+  }
+  for (replica_entry &entry : listing.entries) {
+    position_ = {std::move(entry.namespace_name), std::move(entry.name)};
+    remote_[position_] = {entry.version, entry.flags};
+  }
+  if (listing.more != 0 && !listing.entries.empty())
+    return;
+  position_ = {};
+  step_ = step::comparing;
+}
+
+void replica_link::compare_page() {
+  bool const more = objects_.visit_objects(
+      [this](const std::string &name) { return partition_of(name) == target_.partition; },
+      position_,
+      options_.page_size,
+      [this](const object_place &place, const object_ref &object) {
+        compare_object(place, object);
+        return true;
+      });
+  if (!more)
+    step_ = step::removing;
+}
+
+// Called under the catalog's mutex, so that the queue has later changes after this one.
+void replica_link::compare_object(const object_place &place, const object_ref &object) {
+  position_ = place;
+  auto const known = remote_.find(place);
+  bool const is_there = known != remote_.end() && known->second.version == object->metadata.version;
+  uint32_t const flags = object->flags.load() & flags_of_objects;
+  bool const is_equal = is_there && known->second.flags == flags;
+  if (known != remote_.end())
+    remote_.erase(known);
+  if (is_equal || object->is_damaged)
+    return;
+  change added = make_change(is_there ? change::kind::set_flags : change::kind::put,
+                             *object,
+                             place.namespace_name,
+                             place.name);
+  added.object = object;
+  added.flags = flags;
+  enqueue_change(std::move(added));
+}
+
+// What only the peer has.
+void replica_link::remove_page() {
+  std::vector<object_place> places;
+  while (places.size() < options_.page_size && !remote_.empty()) {
+    places.push_back(remote_.begin()->first);
+    remote_.erase(remote_.begin());
+  }
+  objects_.visit_places(places, [this](const object_place &place, const object_ref &object) {
+    if (object != nullptr)
+      return;
+    change removed;
+    removed.type = change::kind::remove;
+    removed.namespace_name = place.namespace_name;
+    removed.name = place.name;
+    enqueue_change(std::move(removed));
+  });
+  if (!remote_.empty())
+    return;
+  step_ = step::marking;
+  changes_.enqueue(options_.peer, {target_.partition, target_.term, 0, {}, false});
+}
+
+void replica_link::enqueue_change(change added) {
+  replica_batch batch{target_.partition, target_.term, 0, {}, false};
+  batch.changes.push_back(std::move(added));
+  changes_.enqueue(options_.peer, std::move(batch));
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,266 @@
+// The cluster's map: its encoding, the placement of partitions, and its changes.
+#include "products/poold/cluster/map.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "core/base/assert.hpp"
+#include "core/wire/codec.hpp"
+
+namespace tanada::poold {
+
+namespace {
+
+// FNV-1a, then a finalizer: the low bits depend on all of the text.
+uint64_t hash_text(std::string_view text, uint64_t seed) {
+  uint64_t hash = 0xCBF29CE484222325u ^ seed;
+  for (char const byte : text)
+    hash = (hash ^ uint8_t(byte)) * 0x100000001B3u;
+  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
+  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
+  return hash ^ (hash >> 31);
+}
+
+template <class Message>
+std::string encode_text(const Message &message) {
+  std::vector<std::byte> bytes;
+  wire::encode(message, bytes);
+  return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
+}
+
+template <class Message>
+result<Message> decode_text(std::string_view bytes) {
+  Message message;
+  TND_TRY(wire::decode({reinterpret_cast<const std::byte *>(bytes.data()), bytes.size()}, message));
+  return message;
+}
+
+// Weighted rendezvous hashing: with equal weights the order is that of the hashes. A server gets
+// the first place in proportion to its weight, and the places of others do not depend on it.
+double score_of(uint32_t partition, const server_presence &server) {
+  uint64_t const hash = hash_text(server.self.server, partition + 1);
+  double const uniform = (double(hash >> 11) + 0.5) / double(uint64_t{1} << 53);
+  return double(std::max<uint64_t>(server.weight, 1)) / -std::log(uniform);
+}
+
+const std::string &domain_of(const server_presence &server) {
+  return server.domain.empty() ? server.self.server : server.domain;
+}
+
+const server_presence *find_run(const std::vector<server_presence> &present, const replica &run) {
+  auto const it = std::find_if(present.begin(), present.end(), [&](const server_presence &server) {
+    return server.self == run;
+  });
+  return it == present.end() ? nullptr : &*it;
+}
+
+const server_presence *find_server(const std::vector<server_presence> &present,
+                                   const std::string &name) {
+  auto const it = std::find_if(present.begin(), present.end(), [&](const server_presence &server) {
+    return server.self.server == name;
+  });
+  return it == present.end() ? nullptr : &*it;
+}
+
+bool contains(const std::vector<replica> &list, const replica &wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
+
+void add_replica(partition_record &partition, const replica &added, bool is_durable) {
+  partition.replicas.push_back(added);
+  partition.is_durable.push_back(is_durable ? 1 : 0);
+}
+
+void erase_replica(partition_record &partition, size_t index) {
+  TND_ASSERT(index < partition.replicas.size());
+  partition.replicas.erase(partition.replicas.begin() + long(index));
+  partition.is_durable.erase(partition.is_durable.begin() + long(index));
+}
+
+// No replica runs any more. One that was durable has all of its data when it runs again. If none is
+// durable, the data are lost once all those servers run again without them.
+void revive(partition_record &partition,
+            uint64_t epoch,
+            const std::vector<server_presence> &present) {
+  const server_presence *survivor = nullptr;
+  bool is_lost = true;
+  for (size_t i = 0; i < partition.replicas.size(); i++) {
+    const server_presence *const server = find_server(present, partition.replicas[i].server);
+    bool const keeps_data = partition.is_durable[i] != 0;
+    if (server == nullptr || keeps_data)
+      is_lost = false;
+    if (survivor == nullptr && server != nullptr && keeps_data && server->is_durable != 0)
+      survivor = server;
+  }
+  if (survivor == nullptr && is_lost) {
+    survivor = find_server(present, partition.replicas.front().server);
+    partition.was_lost = 1;
+  }
+  if (survivor == nullptr)
+    return;
+  partition.replicas.clear();
+  partition.is_durable.clear();
+  partition.joining.clear();
+  add_replica(partition, survivor->self, survivor->is_durable != 0);
+  partition.term = epoch;
+}
+
+void remove_absent(partition_record &partition,
+                   uint64_t epoch,
+                   const std::vector<server_presence> &present) {
+  auto const is_present = [&](const replica &run) {
+    return find_run(present, run) != nullptr;
+  };
+  if (std::none_of(partition.replicas.begin(), partition.replicas.end(), is_present))
+    return revive(partition, epoch, present);
+  replica const primary = partition.replicas.front();
+  for (size_t i = partition.replicas.size(); i-- > 0;)
+    if (!is_present(partition.replicas[i]))
+      erase_replica(partition, i);
+  std::erase_if(partition.joining, [&](const replica &run) { return !is_present(run); });
+  if (partition.replicas.front() != primary)
+    partition.term = epoch;
+}
+
+// Let desired servers join, and remove what is left over once enough have joined.
+void replace_undesired(partition_record &partition,
+                       const std::vector<const server_presence *> &desired,
+                       uint32_t copies) {
+  auto const is_desired = [&](const replica &run) {
+    return std::any_of(
+        desired.begin(), desired.end(), [&](auto const *server) { return server->self == run; });
+  };
+  for (const server_presence *const server : desired)
+    if (!contains(partition.replicas, server->self) && !contains(partition.joining, server->self))
+      partition.joining.push_back(server->self);
+  std::erase_if(partition.joining, [&](const replica &run) { return !is_desired(run); });
+  size_t const desired_count =
+      size_t(std::count_if(partition.replicas.begin(), partition.replicas.end(), is_desired));
+  if (desired_count < desired.size())
+    return;
+  for (size_t i = partition.replicas.size(); i-- > 1 && partition.replicas.size() > copies;)
+    if (!is_desired(partition.replicas[i]))
+      erase_replica(partition, i);
+}
+
+}  // namespace
+
+uint32_t partition_of(std::string_view namespace_name) {
+  return uint32_t(hash_text(namespace_name, 0) % partition_count);
+}
+
+std::string encode_map(const cluster_map &map) {
+  return encode_text(map);
+}
+
+result<cluster_map> decode_map(std::string_view bytes) {
+  auto decoded = decode_text<cluster_map>(bytes);
+  if (!decoded.ok())
+    return decoded;
+  const cluster_map &map = decoded.value();
+  if (map.epoch == 0 || map.copies == 0 || map.partitions.size() != partition_count)
+    return status::protocol;
+  for (const partition_record &partition : map.partitions)
+    if (partition.replicas.empty() || partition.is_durable.size() != partition.replicas.size())
+      return status::protocol;
+  return decoded;
+}
+
+std::string encode_presence(const server_presence &presence) {
+  return encode_text(presence);
+}
+
+result<server_presence> decode_presence(std::string_view bytes) {
+  return decode_text<server_presence>(bytes);
+}
+
+std::vector<const server_presence *> desired_servers(uint32_t partition,
+                                                     uint32_t copies,
+                                                     const std::vector<server_presence> &present) {
+  std::vector<std::pair<double, const server_presence *>> order;
+  for (const server_presence &server : present)
+    if (server.is_draining == 0)
+      order.emplace_back(score_of(partition, server), &server);
+  std::sort(order.begin(), order.end(), [](auto const &lhs, auto const &rhs) {
+    return lhs.first != rhs.first ? lhs.first > rhs.first
+                                  : lhs.second->self.server < rhs.second->self.server;
+  });
+  std::vector<const server_presence *> chosen;
+  std::set<std::string> domains;
+  for (bool const needs_new_domain : {true, false}) {
+    for (auto const &[score, server] : order) {
+      bool const is_chosen = std::find(chosen.begin(), chosen.end(), server) != chosen.end();
+      bool const is_near = domains.contains(domain_of(*server));
+      if (chosen.size() == copies || is_chosen || (needs_new_domain && is_near))
+        continue;
+      chosen.push_back(server);
+      domains.insert(domain_of(*server));
+    }
+  }
+  return chosen;
+}
+
+cluster_map first_map(const server_presence &creator, uint32_t copies) {
+  TND_ASSERT(copies > 0);
+  cluster_map map;
+  map.epoch = 1;
+  map.copies = copies;
+  map.partitions.resize(partition_count);
+  for (partition_record &partition : map.partitions) {
+    partition.term = map.epoch;
+    add_replica(partition, creator.self, creator.is_durable != 0);
+  }
+  return map;
+}
+
+bool advance_map(cluster_map &map, const std::vector<server_presence> &present) {
+  TND_ASSERT(map.partitions.size() == partition_count);
+  std::vector<partition_record> const before = map.partitions;
+  for (uint32_t i = 0; i < partition_count; i++) {
+    partition_record &partition = map.partitions[i];
+    remove_absent(partition, map.epoch, present);
+    bool const has_primary = find_run(present, partition.replicas.front()) != nullptr;
+    if (has_primary)
+      replace_undesired(partition, desired_servers(i, map.copies, present), map.copies);
+  }
+  return map.partitions != before;
+}
+
+bool complete_join(cluster_map &map, uint32_t partition, const replica &joined, bool is_durable) {
+  TND_ASSERT(partition < map.partitions.size());
+  partition_record &record = map.partitions[partition];
+  if (std::erase(record.joining, joined) == 0)
+    return false;
+  add_replica(record, joined, is_durable);
+  return true;
+}
+
+bool remove_replica(cluster_map &map, uint32_t partition, const replica &removed) {
+  TND_ASSERT(partition < map.partitions.size());
+  partition_record &record = map.partitions[partition];
+  if (std::erase(record.joining, removed) > 0)
+    return true;
+  for (size_t i = 1; i < record.replicas.size(); i++)
+    if (record.replicas[i] == removed) {
+      erase_replica(record, i);
+      return true;
+    }
+  return false;
+}
+
+bool hand_over(cluster_map &map, uint32_t partition, const replica &primary, const replica &next) {
+  TND_ASSERT(partition < map.partitions.size());
+  partition_record &record = map.partitions[partition];
+  auto const it = std::find(record.replicas.begin(), record.replicas.end(), next);
+  if (record.replicas.front() != primary || it == record.replicas.begin() ||
+      it == record.replicas.end())
+    return false;
+  size_t const index = size_t(it - record.replicas.begin());
+  std::swap(record.replicas[0], record.replicas[index]);
+  std::swap(record.is_durable[0], record.is_durable[index]);
+  record.term = map.epoch;
+  return true;
+}
+
+}  // namespace tanada::poold

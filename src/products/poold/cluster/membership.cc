@@ -1,0 +1,316 @@
+// A server's lease, its view of the cluster, and its proposals.
+#include "products/poold/cluster/membership.hpp"
+
+#include <tanada/status.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::poold {
+
+namespace {
+
+constexpr uint64_t second_ns = 1'000'000'000;
+constexpr uint64_t retry_delay_ns = second_ns / 4;
+// Servers propose one after the other, so that one proposal is usually enough.
+constexpr uint64_t rank_delay_ns = second_ns / 5;
+constexpr uint64_t renewals_per_lease = 4;
+
+}  // namespace
+
+membership::membership(seams::coordinator &store,
+                       membership_options options,
+                       map_editor editor,
+                       change_callback on_change)
+    : store_{store},
+      options_{std::move(options)},
+      editor_{std::move(editor)},
+      on_change_{std::move(on_change)} {
+  TND_ASSERT(options_.lease_s > 0 && options_.drift_percent < 100 && options_.copies > 0);
+}
+
+void membership::progress() {
+  (void)store_.progress();
+  if (stage_ == stage::ended)
+    return;
+  uint64_t const time_ns = now_ns();
+  if (!is_requesting_ && stage_ != stage::watching && time_ns >= retry_ns_) {
+    if (stage_ == stage::granting)
+      grant_lease();
+    else if (stage_ == stage::announcing)
+      announce();
+    else
+      read_all();
+  }
+  if (lease_ != seams::no_lease && !is_renewing_ && time_ns >= renew_ns_)
+    renew_lease();
+  propose_if_due();
+}
+
+uint64_t membership::due_ns() const {
+  uint64_t due = now_ns() + second_ns;
+  if (lease_ != seams::no_lease && !is_renewing_)
+    due = std::min(due, renew_ns_);
+  if (!is_requesting_ && stage_ != stage::watching)
+    due = std::min(due, retry_ns_);
+  if (stage_ == stage::watching && !is_proposing_)
+    due = std::min(due, std::max(now_ns() + 1, changed_ns_ + rank() * rank_delay_ns));
+  return due;
+}
+
+void membership::retry_later(stage next) {
+  is_requesting_ = false;
+  stage_ = next;
+  retry_ns_ = now_ns() + retry_delay_ns;
+}
+
+// ---- the lease
+
+void membership::grant_lease() {
+  is_requesting_ = true;
+  uint64_t const sent_ns = now_ns(), attempt = ++attempt_;
+  store_.grant_lease(options_.lease_s, [this, sent_ns, attempt](result<seams::lease_id> granted) {
+    if (attempt != attempt_ || stage_ != stage::granting)
+      return;
+    if (!granted.ok())
+      return retry_later(stage::granting);
+    lease_ = granted.value();
+    extend_lease(sent_ns);
+    is_requesting_ = false;
+    stage_ = stage::announcing;
+  });
+}
+
+// A lease ends no earlier than its time after the request for it was sent.
+void membership::extend_lease(uint64_t sent_ns) {
+  uint64_t const lease_ns = options_.lease_s * second_ns;
+  lease_sent_ns_ = sent_ns;
+  renew_ns_ = sent_ns + lease_ns / renewals_per_lease;
+  if (is_view_applied_)
+    lease_end_ns_.store(sent_ns + lease_ns * (100 - options_.drift_percent) / 100,
+                        std::memory_order_release);
+}
+
+void membership::confirm_applied() {
+  if (stage_ != stage::watching || is_view_applied_)
+    return;
+  is_view_applied_ = true;
+  extend_lease(lease_sent_ns_);
+}
+
+void membership::renew_lease() {
+  is_renewing_ = true;
+  uint64_t const sent_ns = now_ns();
+  store_.renew_lease(lease_, [this, sent_ns, lease = lease_](status code) {
+    if (lease == lease_)
+      finish_renewal(sent_ns, code);
+  });
+}
+
+void membership::finish_renewal(uint64_t sent_ns, status code) {
+  is_renewing_ = false;
+  if (code == status::ok)
+    return extend_lease(sent_ns);
+  if (code == status::no_entry)
+    return lose_lease("it ended before it was renewed");
+  renew_ns_ = now_ns() + retry_delay_ns;
+}
+
+// What the server has stays: if no other server has become primary meanwhile, it goes on.
+void membership::lose_lease(const char *reason) {
+  log(log_level::warning,
+      "pool: {} has lost its lease in the cluster: {}; it joins again",
+      options_.self.self.server,
+      reason);
+  lease_ = seams::no_lease;
+  is_view_applied_ = false;
+  lease_end_ns_.store(0, std::memory_order_release);
+  is_renewing_ = false;
+  attempt_++;
+  retry_later(stage::granting);
+}
+
+void membership::leave() {
+  stage_ = stage::ended;
+  attempt_++;
+  lease_end_ns_.store(0, std::memory_order_release);
+  if (lease_ != seams::no_lease)
+    store_.revoke_lease(std::exchange(lease_, seams::no_lease), [](status) {});
+}
+
+// ---- the presence
+
+// An earlier run of this server may still be present. Its lease has to end first.
+void membership::announce() {
+  is_requesting_ = true;
+  uint64_t const attempt = ++attempt_;
+  seams::transaction_change put;
+  put.key = presence_key();
+  put.value = encode_presence(options_.self);
+  put.lease = lease_;
+  store_.transact({{presence_key(), 0}},
+                  {std::move(put)},
+                  [this, attempt](result<seams::transaction_outcome> outcome) {
+                    if (attempt != attempt_ || stage_ != stage::announcing)
+                      return;
+                    is_requesting_ = false;
+                    if (outcome.ok() && outcome.value().is_applied)
+                      stage_ = stage::reading;
+                    else if (outcome.error() == status::no_entry)
+                      lose_lease("it ended before the server was announced");
+                    else
+                      check_announced();
+                  });
+}
+
+// The presence is there already, or the outcome is unknown: it may be this server's.
+void membership::check_announced() {
+  is_requesting_ = true;
+  uint64_t const attempt = ++attempt_;
+  store_.read(presence_key(), [this, attempt](result<seams::coordinated_range> range) {
+    if (attempt != attempt_ || stage_ != stage::announcing)
+      return;
+    is_requesting_ = false;
+    if (range.ok()) {
+      for (const seams::coordinated_entry &entry : range.value().entries)
+        if (entry.key == presence_key() && entry.lease == lease_) {
+          stage_ = stage::reading;
+          return;
+        }
+    }
+    retry_later(stage::announcing);
+  });
+}
+
+// ---- the view of the cluster
+
+void membership::read_all() {
+  is_requesting_ = true;
+  uint64_t const attempt = ++attempt_;
+  store_.read(options_.prefix, [this, attempt](result<seams::coordinated_range> range) {
+    if (attempt != attempt_ || stage_ != stage::reading)
+      return;
+    if (!range.ok())
+      return retry_later(stage::reading);
+    is_requesting_ = false;
+    stage_ = stage::watching;
+    apply_range(range.value());
+    watch_from(range.value().store_revision);
+  });
+}
+
+void membership::apply_range(const seams::coordinated_range &range) {
+  presences_.clear();
+  for (const seams::coordinated_entry &entry : range.entries)
+    apply_entry(entry);
+  update_present();
+  on_change_();
+}
+
+void membership::watch_from(uint64_t revision) {
+  uint64_t const attempt = attempt_;
+  store_.watch(
+      options_.prefix, revision, [this, attempt](result<std::vector<seams::watch_event>> events) {
+        if (attempt != attempt_ || stage_ != stage::watching)
+          return;
+        if (!events.ok())
+          return retry_later(stage::reading);
+        for (const seams::watch_event &event : events.value())
+          apply_event(event);
+        update_present();
+        on_change_();
+      });
+}
+
+void membership::apply_event(const seams::watch_event &event) {
+  if (!event.is_removed)
+    return apply_entry(event.entry);
+  presences_.erase(event.entry.key);
+  if (event.entry.key == map_key())
+    log(log_level::error, "pool: the cluster's map was removed from the coordinator");
+}
+
+void membership::apply_entry(const seams::coordinated_entry &entry) {
+  if (entry.key == map_key() && entry.revision >= map_revision_) {
+    auto map = decode_map(entry.value);
+    map_revision_ = entry.revision;
+    if (map.ok())
+      map_.store(std::make_shared<const cluster_map>(std::move(map).value()));
+    else
+      log(log_level::error, "pool: the cluster's map cannot be decoded; the last one stays");
+  } else if (entry.key.starts_with(presence_prefix())) {
+    auto presence = decode_presence(entry.value);
+    if (presence.ok())
+      presences_[entry.key] = std::move(presence).value();
+  }
+}
+
+void membership::update_present() {
+  std::vector<server_presence> present;
+  for (auto const &[key, presence] : presences_)
+    present.push_back(presence);
+  if (present == present_)
+    return;
+  present_ = std::move(present);
+  changed_ns_ = now_ns();
+}
+
+// ---- proposals
+
+// The position of this server among those that run.
+uint64_t membership::rank() const {
+  auto const it =
+      std::find_if(present_.begin(), present_.end(), [&](const server_presence &server) {
+        return server.self == options_.self.self;
+      });
+  return uint64_t(it - present_.begin());
+}
+
+bool membership::make_candidate(cluster_map &candidate) {
+  auto const current = map();
+  if (current == nullptr) {
+    candidate = first_map(options_.self, options_.copies);
+    return true;
+  }
+  bool const is_turn = now_ns() >= changed_ns_ + rank() * rank_delay_ns;
+  bool const needs_check = is_turn && checked_ != std::pair{map_revision_, changed_ns_};
+  if (!has_edits_ && !needs_check)
+    return false;
+  candidate = *current;
+  candidate.epoch++;
+  bool const is_edited = std::exchange(has_edits_, false) && editor_(candidate);
+  bool const is_advanced = is_turn && advance_map(candidate, present_);
+  if (!is_edited && !is_advanced && is_turn)
+    checked_ = {map_revision_, changed_ns_};
+  return is_edited || is_advanced;
+}
+
+void membership::propose_if_due() {
+  bool const is_present = rank() < present_.size();
+  if (stage_ != stage::watching || is_proposing_ || !is_present)
+    return;
+  if (proposed_revision_ == map_revision_)
+    return;  // a newer map is on its way
+  cluster_map candidate;
+  if (!make_candidate(candidate))
+    return;
+  is_proposing_ = true;
+  seams::transaction_change put;
+  put.key = map_key();
+  put.value = encode_map(candidate);
+  store_.transact({{map_key(), map_revision_}},
+                  {std::move(put)},
+                  [this, revision = map_revision_](result<seams::transaction_outcome> outcome) {
+                    is_proposing_ = false;
+                    has_edits_ = true;  // the editor knows whether some are left
+                    if (outcome.ok())
+                      proposed_revision_ = revision;
+                    else if (stage_ == stage::watching)
+                      retry_later(stage::reading);
+                  });
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,139 @@
+// products/poold/cluster/membership.hpp: a server's membership of a cluster: its lease, the map,
+// and its proposals for the next map.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "products/poold/cluster/map.hpp"
+#include "seams/clock/clock.hpp"
+#include "seams/coordination/coordinator.hpp"
+
+namespace tanada::poold {
+
+struct membership_options {
+  std::string prefix;    // of the cluster's keys, such as "/tanada/NAME/"
+  server_presence self;  // `run` is unique among all runs of the server
+  uint32_t copies = 1;   // of a new cluster
+  uint64_t lease_s = 5;
+  // Clocks of two servers differ by less than this in the time of a lease. A server stops serving
+  // that much earlier than others may treat it as gone.
+  uint64_t drift_percent = 20;
+  seams::clock *clock = &seams::monotonic_clock();
+};
+
+/**
+ * Keeps a server in a cluster.
+ *
+ * The server has a lease of the coordinator, and its presence under a key with that lease. The
+ * lease's end by the server's own clock, less the drift, is lease_end_ns(): until then no other
+ * server can have seen the presence disappear. All servers watch presences and map, and each may
+ * propose the next map by compare-and-swap.
+ *
+ * **Thread safety** progress() and propose() by one thread. lease_end_ns() and map() by any.
+ */
+class membership {
+ public:
+  // Applies this server's changes, as their partitions' primary, to a candidate for the next map.
+  // Returns whether there are any. Called again for each candidate.
+  using map_editor = std::function<bool(cluster_map &candidate)>;
+  // Called from progress() with each new map, and after each change of the servers that run.
+  using change_callback = std::function<void()>;
+
+  membership(seams::coordinator &store,
+             membership_options options,
+             map_editor editor,
+             change_callback on_change);
+
+  // Calls the coordinator's progress(), and does what is due.
+  void progress();
+
+  // When progress() is due again, unless the coordinator has something before that.
+  uint64_t due_ns() const;
+
+  // The owner has applied the map. Only then, and only a map that was read after the presence was
+  // announced, may be served by: before the announcement the server may have been replaced.
+  void confirm_applied();
+
+  // The editor has changes now.
+  void propose() {
+    has_edits_ = true;
+  }
+
+  // Leaves the cluster at once: others need not wait for the lease to end. Nothing may be served
+  // any more.
+  void leave();
+
+  uint64_t lease_end_ns() const noexcept {
+    return lease_end_ns_.load(std::memory_order_acquire);
+  }
+  std::shared_ptr<const cluster_map> map() const {
+    return map_.load();
+  }
+  const std::vector<server_presence> &present() const noexcept {
+    return present_;
+  }
+  const replica &self() const noexcept {
+    return options_.self.self;
+  }
+
+ private:
+  enum class stage { granting, announcing, reading, watching, ended };
+  uint64_t now_ns() const {
+    return options_.clock->now_ns();
+  }
+  std::string map_key() const {
+    return options_.prefix + "map";
+  }
+  std::string presence_prefix() const {
+    return options_.prefix + "servers/";
+  }
+  std::string presence_key() const {
+    return presence_prefix() + options_.self.self.server;
+  }
+  void retry_later(stage next);
+  void grant_lease();
+  void announce();
+  void check_announced();
+  void read_all();
+  void apply_range(const seams::coordinated_range &range);
+  void watch_from(uint64_t revision);
+  void apply_event(const seams::watch_event &event);
+  void apply_entry(const seams::coordinated_entry &entry);
+  void update_present();
+  void renew_lease();
+  void finish_renewal(uint64_t sent_ns, status code);
+  void extend_lease(uint64_t sent_ns);
+  void lose_lease(const char *reason);
+  void propose_if_due();
+  bool make_candidate(cluster_map &candidate);
+  uint64_t rank() const;
+
+  seams::coordinator &store_;
+  membership_options const options_;
+  map_editor const editor_;
+  change_callback const on_change_;
+  stage stage_ = stage::granting;
+  bool is_requesting_ = false;  // a request of the present stage is outstanding
+  uint64_t retry_ns_ = 0;       // when the stage is tried again
+  uint64_t attempt_ = 0;        // of joining; answers to earlier attempts are ignored
+  seams::lease_id lease_ = seams::no_lease;
+  std::atomic<uint64_t> lease_end_ns_{0};
+  bool is_renewing_ = false, is_view_applied_ = false;
+  uint64_t renew_ns_ = 0, lease_sent_ns_ = 0;
+  std::atomic<std::shared_ptr<const cluster_map>> map_;
+  uint64_t map_revision_ = 0;                         // of the map's key; 0: no map exists
+  std::map<std::string, server_presence> presences_;  // by key
+  std::vector<server_presence> present_;
+  bool has_edits_ = false, is_proposing_ = false;
+  uint64_t changed_ns_ = 0;                    // when the servers that run last changed
+  uint64_t proposed_revision_ = ~uint64_t{0};  // map_revision_ at the last proposal
+  // map_revision_ and changed_ns_ when the map was last found to be right.
+  std::pair<uint64_t, uint64_t> checked_{~uint64_t{0}, 0};
+};
+
+}  // namespace tanada::poold

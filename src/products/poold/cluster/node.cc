@@ -1,0 +1,208 @@
+// A daemon's part in a cluster, and the threads that do it.
+#include "products/poold/cluster/node.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::poold {
+
+namespace {
+
+constexpr uint64_t wait_max_ns = 100'000'000;
+constexpr int link_wait_max_ms = 50;
+constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
+
+}  // namespace
+
+cluster_node::cluster_node(options settings, seams::coordinator &store, journal *local)
+    : options_{std::move(settings)},
+      store_{store},
+      changes_{{.self = options_.member.self.self,
+                .local = local,
+                .clock = options_.member.clock,
+                .lease_end_ns = [this] { return membership_.lease_end_ns(); },
+                .wake =
+                    [this] {
+                      wake();
+                    }}},
+      membership_{store,
+                  options_.member,
+                  [this](cluster_map &candidate) {
+                    return changes_.edit_map(candidate, membership_.present());
+                  },
+                  [this] {
+                    is_changed_ = true;
+                  }} {}
+
+cluster_node::~cluster_node() {
+  stop();
+}
+
+// Anything that waits looks again.
+void cluster_node::wake() {
+  if (!is_threaded_.load())
+    return;
+  store_.wake();
+  lock_guard lock{mutex_};
+  for (auto &[server, entry] : links_)
+    entry->waker.wake();
+}
+
+// ---- the cluster's thread
+
+// A change of the map takes effect between two changes of the catalog.
+void cluster_node::apply_changes() {
+  TND_ASSERT(objects_ != nullptr);
+  if (!std::exchange(is_changed_, false))
+    return membership_.confirm_applied();
+  auto const map = membership_.map();
+  objects_->exclude_changes([&] { changes_.apply_map(map, membership_.present()); });
+  {
+    lock_guard lock{mutex_};
+    present_ = membership_.present();
+  }
+  update_links();
+}
+
+void cluster_node::update_links() {
+  auto const wanted = changes_.wanted_links();
+  std::vector<std::unique_ptr<link_entry>> ended;
+  {
+    lock_guard lock{mutex_};
+    for (auto it = links_.begin(); it != links_.end();) {
+      auto const position = std::find(wanted.begin(), wanted.end(), it->second->link->peer());
+      bool const stays = position != wanted.end();
+      if (!stays)
+        ended.push_back(std::move(it->second));
+      it = stays ? std::next(it) : links_.erase(it);
+    }
+  }
+  for (auto &entry : ended)
+    end_link(*entry);
+  for (const replica &peer : wanted)
+    for (const server_presence &server : membership_.present())
+      if (server.self == peer)
+        begin_link(server);
+}
+
+void cluster_node::begin_link(const server_presence &server) {
+  lock_guard lock{mutex_};
+  if (links_.contains(server.self.server))
+    return;
+  auto entry = std::make_unique<link_entry>();
+  auto const dial = [this, address = server.address](uint64_t deadline_ns) {
+    return options_.dial(address, deadline_ns);
+  };
+  entry->link =
+      std::make_unique<replica_link>(replica_link::options{.peer = server.self,
+                                                           .key = options_.key,
+                                                           .dial = dial,
+                                                           .clock = options_.member.clock,
+                                                           .page_size = options_.page_size},
+                                     changes_,
+                                     *objects_);
+  if (is_threaded_.load())
+    entry->thread = std::thread{[this, target = entry.get()] {
+      run_link(*target);
+    }};
+  links_[server.self.server] = std::move(entry);
+}
+
+void cluster_node::end_link(link_entry &entry) {
+  entry.is_ending.store(true);
+  entry.waker.wake();
+  if (entry.thread.joinable())
+    entry.thread.join();
+  entry.link.reset();
+}
+
+void cluster_node::progress() {
+  if (std::exchange(is_progressing_, true))
+    return;
+  membership_.progress();
+  apply_changes();
+  if (changes_.progress())
+    membership_.propose();
+  if (!is_threaded_.load()) {
+    std::vector<link_entry *> entries;
+    {
+      lock_guard lock{mutex_};
+      for (auto &[server, entry] : links_)
+        entries.push_back(entry.get());
+    }
+    for (link_entry *const entry : entries)
+      (void)entry->link->progress();
+  }
+  is_progressing_ = false;
+}
+
+void cluster_node::run() {
+  while (!is_stopping_.load()) {
+    progress();
+    uint64_t const now_ns = options_.member.clock->now_ns();
+    uint64_t const due_ns = std::min(membership_.due_ns(), now_ns + wait_max_ns);
+    if (due_ns > now_ns)
+      (void)store_.wait(due_ns);
+  }
+}
+
+// Waits for the connection, for changes to be sent, and now and then for the time of a retry.
+void cluster_node::run_link(link_entry &entry) {
+  seams::poller poller;
+  if (poller.ready() != status::ok ||
+      poller.add(entry.waker.descriptor(), link_wake_word, {.to_receive = true}) != status::ok) {
+    log(log_level::error, "pool: no descriptor is left for a link to another server");
+    return;
+  }
+  uint64_t watched_count = 0;
+  uint64_t words[4];
+  while (!entry.is_ending.load()) {
+    entry.waker.clear();
+    bool const is_busy = entry.link->progress();
+    int const descriptor = entry.link->descriptor();
+    seams::interest const interest{true, entry.link->has_output()};
+    bool const is_new = std::exchange(watched_count, entry.link->connection_count()) !=
+                        entry.link->connection_count();
+    if (descriptor >= 0 && is_new)
+      (void)poller.add(descriptor, link_connection_word, interest);
+    else if (descriptor >= 0)
+      poller.change(descriptor, link_connection_word, interest);
+    if (!is_busy)
+      (void)poller.wait(words, link_wait_max_ms);
+  }
+}
+
+void cluster_node::start() {
+  TND_ASSERT(objects_ != nullptr && !is_threaded_.load());
+  is_threaded_.store(true);
+  thread_ = std::thread{[this] {
+    run();
+  }};
+}
+
+void cluster_node::stop() {
+  if (is_stopping_.exchange(true))
+    return;
+  store_.wake();
+  if (thread_.joinable())
+    thread_.join();
+  std::map<std::string, std::unique_ptr<link_entry>> links;
+  {
+    lock_guard lock{mutex_};
+    links.swap(links_);
+  }
+  for (auto &[server, entry] : links)
+    end_link(*entry);
+  membership_.leave();
+}
+
+cluster_node::view cluster_node::describe() const {
+  uint64_t const now_ns = options_.member.clock->now_ns(), end_ns = membership_.lease_end_ns();
+  lock_guard lock{mutex_};
+  return {membership_.map(), present_, end_ns > now_ns ? end_ns - now_ns : 0};
+}
+
+}  // namespace tanada::poold

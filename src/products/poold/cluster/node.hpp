@@ -1,0 +1,90 @@
+// products/poold/cluster/node.hpp: a daemon's part in a cluster: its membership, its partitions and
+// its links to the other servers.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "core/base/mutex.hpp"
+#include "products/poold/cluster/link.hpp"
+#include "products/poold/cluster/membership.hpp"
+#include "products/poold/cluster/replication.hpp"
+#include "seams/os/poller.hpp"
+
+namespace tanada::poold {
+
+class cluster_node {
+ public:
+  // Connects to a server's address, "host:port".
+  using dialer = std::function<result<std::unique_ptr<seams::stream>>(const std::string &address,
+                                                                      uint64_t deadline_ns)>;
+  struct options {
+    membership_options member;
+    std::optional<pool::key> key;  // with which this server proves itself to the others
+    dialer dial;
+    size_t page_size = 1000;  // see replica_link::options
+  };
+
+  // `local`: the journal of this server's pool; null: nothing outlives the daemon.
+  cluster_node(options settings, seams::coordinator &store, journal *local);
+  ~cluster_node();
+
+  // The journal that the catalog is created with, and the gate of the sessions.
+  replication &changes() noexcept {
+    return changes_;
+  }
+
+  // The catalog, before anything else is called.
+  void attach(catalog &objects) {
+    objects_ = &objects;
+  }
+
+  // Does everything that is possible without threads. For simulations.
+  void progress();
+
+  // Serves with threads of its own: one, and one for each link.
+  void start();
+
+  // Leaves the cluster. Nothing is served after that.
+  void stop();
+
+  struct view {
+    std::shared_ptr<const cluster_map> map;
+    std::vector<server_presence> present;
+    uint64_t lease_ns = 0;  // until the lease ends; 0: without a lease
+  };
+  view describe() const;
+
+ private:
+  struct link_entry {
+    std::unique_ptr<replica_link> link;
+    seams::waker waker;
+    std::atomic<bool> is_ending{false};
+    std::thread thread;
+  };
+  void run();
+  void run_link(link_entry &entry);
+  void apply_changes();
+  void update_links();
+  void begin_link(const server_presence &server);
+  void end_link(link_entry &entry);
+  void wake();
+
+  options const options_;
+  seams::coordinator &store_;
+  replication changes_;
+  membership membership_;
+  catalog *objects_ = nullptr;
+  bool is_changed_ = false;      // map or servers, since the last apply_changes()
+  bool is_progressing_ = false;  // progress() is not reentrant
+  mutable mutex mutex_;
+  std::map<std::string, std::unique_ptr<link_entry>> links_ TND_GUARDED_BY(mutex_);
+  std::vector<server_presence> present_ TND_GUARDED_BY(mutex_);
+  std::atomic<bool> is_threaded_{false}, is_stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace tanada::poold

@@ -1,0 +1,172 @@
+// products/poold/cluster/replication.hpp: the journal of a cluster's server. It passes the changes
+// of the partitions whose primary the server is to the other servers that hold them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/mutex.hpp"
+#include "products/poold/cluster/map.hpp"
+#include "products/poold/cluster_gate.hpp"
+#include "products/poold/journal.hpp"
+#include "seams/clock/clock.hpp"
+
+namespace tanada::poold {
+
+// What a link sends, in this order: a group of changes that take effect together, or, without
+// changes, a mark.
+struct replica_batch {
+  uint32_t partition = 0;
+  uint64_t term = 0, position = 0;
+  std::vector<change> changes;
+  bool wants_disk = false;
+};
+
+/**
+ * The changes of each partition, and which servers have them.
+ *
+ * A link carries changes to one other server. For each partition it is `detached` (it carries
+ * nothing), `syncing` (it carries all changes from now on, while the earlier state is compared),
+ * `marking` (the comparison has ended, and its mark is under way), or `synced`. A change is settled
+ * once all required links have its acknowledgment, and the local journal, if its caller waits for
+ * that. The links to the map's replicas are required, and others from their mark on, so that every
+ * settled change is at a server that has become `synced`.
+ *
+ * **Locks** The catalog's mutex is acquired before this one. Callbacks are called without it.
+ */
+class replication final : public journal, public cluster_gate {
+ public:
+  struct options {
+    replica self;
+    journal *local = nullptr;  // null: nothing outlives the daemon
+    seams::clock *clock = &seams::monotonic_clock();
+    std::function<uint64_t()> lease_end_ns;
+    std::function<void()> wake;  // the owner calls progress() soon
+  };
+  explicit replication(options settings);
+
+  const replica &self() const noexcept {
+    return options_.self;
+  }
+
+  // ---- journal
+  void append(std::vector<change> changes,
+              std::vector<object_ref> superseded,
+              journal_callback done) override;
+  bool is_congested() const override;
+  bool is_durable() const override;
+
+  // ---- cluster_gate
+  status check_serving(uint32_t partition) const override;
+  bool may_reply(uint32_t partition) const override;
+  uint64_t last_position(uint32_t partition) const override;
+  uint64_t settled_position(uint32_t partition) const override;
+  void when_settled(uint32_t partition, uint64_t position, std::function<void()> callback) override;
+  status check_replica(const wire::pool::replica_request &request) const override;
+  wire::pool::locate_reply locate(const std::string &namespace_name) const override;
+
+  // ---- the owner's calls
+  void apply_map(std::shared_ptr<const cluster_map> map,
+                 const std::vector<server_presence> &present);
+  // As membership::map_editor.
+  bool edit_map(cluster_map &candidate, const std::vector<server_presence> &present);
+  // Calls callbacks that could not be called at once. True: edit_map() has changes.
+  bool progress();
+  // Servers that links are needed to.
+  std::vector<replica> wanted_links() const;
+
+  // ---- a link's calls; `peer` is the server at its other end
+  struct assignment {
+    uint32_t partition;
+    uint64_t term;
+  };
+  // Partitions that the link has to bring up to date.
+  std::vector<assignment> detached(const replica &peer) const;
+  // From now on the link carries the partition's changes. False: the term is over.
+  bool attach(const replica &peer, const assignment &target);
+  void detach_all(const replica &peer);
+  // Adds a batch to the link's queue, in order with appended changes. A mark gets the position of
+  // the last change.
+  void enqueue(const replica &peer, replica_batch batch);
+  // The next batch to be sent. False: the queue is empty.
+  bool take_batch(const replica &peer, replica_batch &batch);
+  size_t queue_length(const replica &peer) const;
+  // The peer has all changes of the partition up to this position. `is_mark`: also all that came
+  // before the link was attached.
+  void acknowledge(const replica &peer, const replica_batch &batch, bool is_mark);
+
+ private:
+  struct group {
+    uint64_t position = 0;
+    bool is_on_disk = false;
+    status code = status::ok;
+    journal_callback done;
+  };
+  struct waiter {
+    uint64_t position;
+    std::function<void()> callback;
+  };
+  enum class link_stage { detached, syncing, marking, synced };
+  struct link_state {
+    uint64_t run = 0;
+    link_stage stage = link_stage::detached;
+    uint64_t acknowledged = 0;  // position
+  };
+  struct partition_state {
+    std::atomic<bool> is_primary{false};
+    bool is_closing = false;
+    uint64_t term = 0;
+    std::atomic<bool> is_open{false};
+    std::atomic<uint64_t> last{0}, settled{0};
+    std::deque<std::shared_ptr<group>> pending;
+    std::vector<waiter> waiters;
+    std::map<std::string, link_state> links;  // by server
+    std::vector<std::string> required;        // servers whose acknowledgment is required
+  };
+  struct link_queue {
+    uint64_t run = 0;
+    std::deque<replica_batch> batches;
+  };
+  using callbacks = std::vector<std::function<void()>>;
+
+  void append_locally(std::vector<change> changes,
+                      std::vector<object_ref> superseded,
+                      journal_callback done);
+  void finish_on_disk(uint32_t partition, const std::shared_ptr<group> &written, status code);
+  void begin_term(partition_state &state, const partition_record &record, callbacks &due)
+      TND_REQUIRES(mutex_);
+  void end_term(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
+  void update_links(partition_state &state, const partition_record &record) TND_REQUIRES(mutex_);
+  void update_queues() TND_REQUIRES(mutex_);
+  void begin_marking(const replica &peer, replica_batch &mark) TND_REQUIRES(mutex_);
+  void settle(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
+  bool edit_partition(cluster_map &candidate,
+                      uint32_t partition,
+                      const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  bool complete_joins(cluster_map &candidate,
+                      uint32_t partition,
+                      const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  void add_group(uint32_t partition,
+                 const std::vector<change> &changes,
+                 const std::shared_ptr<group> &added,
+                 journal_callback done);
+  link_queue *find_queue(const replica &peer) TND_REQUIRES(mutex_);
+  const link_queue *find_queue(const replica &peer) const TND_REQUIRES(mutex_);
+  static void call(const callbacks &due);
+
+  options const options_;
+  mutable mutex mutex_;
+  std::array<partition_state, partition_count> partitions_;
+  std::map<std::string, link_queue> queues_ TND_GUARDED_BY(mutex_);  // by server
+  callbacks deferred_ TND_GUARDED_BY(mutex_);
+  std::atomic<bool> has_edits_{false}, needs_settling_{false};
+  std::atomic<std::shared_ptr<const cluster_map>> map_;
+  std::map<std::string, std::string> addresses_ TND_GUARDED_BY(mutex_);  // by server
+};
+
+}  // namespace tanada::poold

@@ -1,0 +1,120 @@
+// The pool daemon as a server of a cluster: its connection to etcd, its key and its presence.
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "backends/etcd/etcd_coordinator.hpp"
+#include "core/base/log.hpp"
+#include "products/pool/address.hpp"
+#include "products/poold/daemon.hpp"
+
+namespace tanada::poold {
+
+namespace {
+
+constexpr uint64_t second_ns = 1'000'000'000;
+constexpr uint64_t lease_ns_min = 2 * second_ns, lease_ns_max = 600 * second_ns;
+
+result<std::string> read_password(const std::string &path) {
+  std::ifstream file{path};
+  std::string line;
+  if (!std::getline(file, line) || line.empty())
+    return fail(status::no_entry, "{}: no password can be read", path);
+  return line;
+}
+
+// The servers of a cluster prove themselves to each other with a key for all namespaces.
+status choose_key(const std::vector<pool::key> &keys,
+                  const std::string &key_file,
+                  std::optional<pool::key> &chosen) {
+  for (const pool::key &candidate : keys)
+    if (candidate.can_write && candidate.allows_all() && !chosen)
+      chosen = candidate;
+  if (keys.empty() || chosen)
+    return status::ok;
+  return fail(status::access,
+              "the servers of a cluster need a key for all namespaces: add a line \"ID SECRET rw "
+              "*\" to {}",
+              key_file);
+}
+
+}  // namespace
+
+journal *daemon::top_journal() {
+  return node_ != nullptr ? &node_->changes() : static_cast<journal *>(journal_.get());
+}
+
+// Where others reach this server, which is also its name in the cluster.
+std::string daemon::advertised_address() const {
+  if (!options_.advertise.empty())
+    return options_.advertise;
+  bool const is_v6 = options_.listen.find(':') != std::string::npos;
+  return (is_v6 ? "[" + options_.listen + "]" : options_.listen) + ":" +
+         std::to_string(options_.port);
+}
+
+// `cluster_name` is that of the URL.
+status daemon::open_coordinator(std::string &cluster_name) {
+  auto const location = backends::etcd_url_parse(options_.cluster);
+  if (!location.ok())
+    return location.error();
+  backends::etcd_options etcd;
+  etcd.endpoints = location.value().endpoints;
+  etcd.uses_tls = location.value().uses_tls;
+  etcd.ca_file = options_.etcd_ca;
+  etcd.certificate_file = options_.etcd_certificate;
+  etcd.key_file = options_.etcd_key;
+  etcd.user = options_.etcd_user;
+  if (!options_.etcd_password_file.empty()) {
+    auto password = read_password(options_.etcd_password_file);
+    if (!password.ok())
+      return password.error();
+    etcd.password = std::move(password).value();
+  }
+  auto store = backends::etcd_coordinator_create(etcd);
+  if (!store.ok())
+    return store.error();
+  coordinator_ = std::move(store).value();
+  cluster_name = location.value().cluster_name;
+  return status::ok;
+}
+
+status daemon::open_cluster() {
+  if (options_.cluster.empty())
+    return status::ok;
+  if (options_.port == 0 && options_.advertise.empty())
+    return fail(status::invalid,
+                "a server of a cluster is known by its address: give --port or --advertise");
+  if (options_.lease_ns < lease_ns_min || options_.lease_ns > lease_ns_max)
+    return fail(status::invalid, "--lease is 2s to 10m");
+  std::string cluster_name;
+  TND_TRY(open_coordinator(cluster_name));
+  auto keys = read_keys(options_.key_file);
+  if (!keys.ok())
+    return keys.error();
+  cluster_node::options settings;
+  TND_TRY(choose_key(keys.value(), options_.key_file, settings.key));
+  settings.member = make_membership(cluster_name);
+  settings.dial = [](const std::string &address, uint64_t deadline_ns) {
+    return pool::dial_address(address, deadline_ns);
+  };
+  node_ = std::make_unique<cluster_node>(std::move(settings), *coordinator_, journal_.get());
+  return status::ok;
+}
+
+membership_options daemon::make_membership(const std::string &cluster_name) const {
+  membership_options member;
+  member.prefix = "/tanada/" + cluster_name + "/";
+  pool::bytes32 const random = pool::random_bytes();
+  std::memcpy(&member.self.self.run, random.data(), sizeof member.self.self.run);
+  member.self.address = advertised_address();
+  member.self.self.server = member.self.address;
+  member.self.domain = options_.domain;
+  member.self.weight = std::max<uint64_t>(options_.size >> 20, 1);
+  member.self.is_durable = journal_ != nullptr ? 1 : 0;
+  member.copies = options_.copies;
+  member.lease_s = (options_.lease_ns + second_ns - 1) / second_ns;
+  return member;
+}
+
+}  // namespace tanada::poold

@@ -1,0 +1,199 @@
+// A session of a cluster: serving only while this server is the namespace's primary, and the
+// requests of other servers.
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+#include "products/poold/cluster/map.hpp"
+#include "products/poold/session.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+using wire::decode;
+
+namespace {
+
+constexpr size_t replica_list_size_max = body_size_max - 2 * name_size_max - 1024;
+constexpr size_t group_count_max = 1 << 20;  // changes that take effect together
+
+change change_of(const replica_apply_request &request) {
+  change described;
+  described.type = change::kind(request.type);
+  described.namespace_name = request.namespace_name;
+  described.name = request.name;
+  described.old_name = request.old_name;
+  described.flags = request.flags;
+  described.is_replica = true;
+  return described;
+}
+
+}  // namespace
+
+session::replica_group::~replica_group() {
+  changes.clear();  // before their namespace
+  objects.close_namespace(namespace_id, true, 0);
+}
+
+// Replies must not be sent once another server may be the primary.
+bool session::is_served() {
+  if (service_.cluster == nullptr || stage_ != stage::ready || !has_namespace_)
+    return true;
+  return service_.cluster->may_reply(partition_);
+}
+
+uint64_t session::settled_position() const {
+  return service_.cluster == nullptr || !has_namespace_
+             ? ~uint64_t{0}
+             : service_.cluster->settled_position(partition_);
+}
+
+void session::await_settling() {
+  if (std::exchange(awaits_settling_, true))
+    return;
+  service_.cluster->when_settled(
+      partition_, output_.first_barrier(), [answers = mailbox_, id = id_] {
+        answers->put({id, 0, settled_notice, status::ok, {}});
+      });
+}
+
+status session::locate(std::span<const std::byte> body) {
+  locate_request request;
+  TND_TRY(decode(body, request));
+  send_reply(service_.cluster->locate(request.namespace_name));
+  return status::ok;
+}
+
+status session::on_locate(std::span<const std::byte> body) {
+  return service_.cluster == nullptr ? status::protocol : locate(body);
+}
+
+// Only another server of the cluster may send these requests: over a connection without a
+// namespace, and with a key for all of them if the pool has keys.
+status session::require_peer(const replica_request &request) {
+  if (service_.cluster == nullptr || has_namespace_)
+    return fail(status::invalid, "this pool belongs to no cluster");
+  TND_TRY(require_writer());
+  if (!keys_->empty() && !key_->allows_all())
+    return fail(status::access, "key {} is not valid for all namespaces", key_id_);
+  return service_.cluster->check_replica(request);
+}
+
+status session::on_replica_begin(std::span<const std::byte> body) {
+  replica_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_peer(request));
+  replicas_.reset();
+  send_reply(empty_message{});
+  return status::ok;
+}
+
+status session::on_replica_list(std::span<const std::byte> body) {
+  replica_list_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_peer(request.place));
+  replica_list_reply reply;
+  size_t size = 0;
+  reply.more = service_.objects.visit_objects(
+      [&](const std::string &name) { return partition_of(name) == request.place.partition; },
+      {request.after_namespace, request.after_name},
+      SIZE_MAX,
+      [&](const catalog::object_place &place, const object_ref &object) {
+        size += place.namespace_name.size() + place.name.size() + 16;
+        if (size > replica_list_size_max)
+          return false;
+        reply.entries.push_back({place.namespace_name,
+                                 place.name,
+                                 object->metadata.version,
+                                 object->flags.load() & flags_of_objects});
+        return true;
+      });
+  send_reply(reply);
+  return status::ok;
+}
+
+status session::on_replica_apply(std::span<const std::byte> body) {
+  replica_apply_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_peer(request.place));
+  bool const is_valid = is_valid_name(request.namespace_name) && is_valid_name(request.name) &&
+                        partition_of(request.namespace_name) == request.place.partition &&
+                        request.type <= uint8_t(change::kind::set_flags);
+  if (!is_valid)
+    return status::protocol;
+  if (replicas_ == nullptr) {
+    replicas_.reset(new replica_group{service_.objects,
+                                      service_.objects.hold_namespace(request.namespace_name),
+                                      request.place,
+                                      request.namespace_name,
+                                      {}});
+  }
+  if (replicas_->namespace_name != request.namespace_name ||
+      replicas_->changes.size() >= group_count_max)
+    return status::protocol;
+  replicas_->is_complete = request.is_last != 0;
+  replicas_->wants_disk = request.wants_disk != 0;
+  if (change::kind(request.type) == change::kind::put)
+    return receive_replica(request);
+  if (head_.data_size != 0)
+    return status::protocol;
+  replicas_->changes.push_back(change_of(request));
+  on_data_end_ = &session::finish_replica;
+  return status::ok;
+}
+
+// Receive the bytes of an object. Quotas are the primary's.
+status session::receive_replica(const replica_apply_request &request) {
+  TND_ASSERT(replicas_ != nullptr);
+  if (request.object_info.size != head_.data_size || head_.data_size > object_size_max)
+    return status::protocol;
+  auto created = service_.objects.create_restored(
+      replicas_->namespace_id, head_.data_size, request.flags & flags_of_objects);
+  if (!created.ok())
+    return created.error();
+  change put = change_of(request);
+  put.object = std::move(created).value();
+  put.object->metadata = request.object_info;
+  std::vector<iovec> parts;
+  put.object->append_parts(0, head_.data_size, parts);
+  input_.set_destination(std::move(parts));
+  replicas_->changes.push_back(std::move(put));
+  on_data_end_ = &session::finish_replica;
+  return status::ok;
+}
+
+void session::finish_replica() {
+  TND_ASSERT(replicas_ != nullptr);
+  set_last_message({});
+  is_deferred_ = false;
+  if (!replicas_->is_complete) {
+    send_reply(empty_message{});
+    return;
+  }
+  auto const group = std::exchange(replicas_, nullptr);
+  bool const waits = service_.objects.is_durable() && group->wants_disk;
+  status const code = cancel_deferral_on_error(service_.objects.apply(
+      group->namespace_id,
+      [&] { return service_.cluster->check_replica(group->place); },
+      std::move(group->changes),
+      defer_until(waits, waits, {})));
+  if (code != status::ok)
+    send_error(code);
+  else if (!is_deferred_)
+    send_reply(empty_message{});
+}
+
+status session::on_replica_mark(std::span<const std::byte> body) {
+  replica_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_peer(request));
+  if (replicas_ != nullptr)
+    return status::protocol;
+  bool const waits = service_.objects.is_durable();
+  journal_callback done = defer_until(waits, waits, {});
+  if (waits)
+    service_.objects.flush(std::move(done));
+  else
+    send_reply(empty_message{});
+  return status::ok;
+}
+
+}  // namespace tanada::poold

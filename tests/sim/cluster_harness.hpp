@@ -1,0 +1,140 @@
+// tests/sim/cluster_harness.hpp: a cluster of pool servers, their etcd and their clients, in one
+// thread and from one seed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "products/pool/client/channel.hpp"
+#include "products/poold/catalog.hpp"
+#include "products/poold/cluster/node.hpp"
+#include "products/poold/session.hpp"
+#include "sim/coordinator.hpp"
+#include "sim/history.hpp"
+#include "sim/stream.hpp"
+#include "sim/world.hpp"
+
+namespace tanada::test {
+
+// What happens to the cluster.
+enum class cluster_weather { fair, crashes, cuts, pauses, etcd, all };
+
+// A mistake that the check must find.
+enum class cluster_mistake {
+  none,
+  early_read,            // reads do not wait until other servers have what they read
+  early_acknowledgment,  // changes are acknowledged before other servers have them
+  ignored_term,          // a server accepts the changes of an earlier primary
+  endless_lease,         // a server serves although its lease has ended
+  unsynced_primary,      // a primary serves before the other servers are up to date
+  lost_removal,          // removals are not passed to the other servers
+  slow_clock,            // a server's clock is slower than the drift that is allowed
+};
+
+struct cluster_setting {
+  uint64_t seed = 1;
+  cluster_weather weather = cluster_weather::all;
+  cluster_mistake mistake = cluster_mistake::none;
+};
+
+// A clock that runs faster or slower than the world's.
+class skewed_clock final : public seams::clock {
+ public:
+  skewed_clock(sim::world &owner, int64_t permille) : world_{owner}, permille_{permille} {}
+  uint64_t now_ns() noexcept override {
+    uint64_t const now = world_.now_ns();
+    return now + uint64_t(int64_t(now / 1000) * permille_);
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    world_.advance(duration_ns);
+  }
+
+ private:
+  sim::world &world_;
+  int64_t const permille_;
+};
+
+/**
+ * Clients put, get, remove, rename and list names at whichever server is the primary. Servers crash
+ * and start again empty, are paused, lose their connections to each other, to clients and to etcd,
+ * and have clocks that differ. At most `copies` - 1 servers are lost at a time.
+ *
+ * Checks: the history of all operations is linearizable, and every object has the bytes that were
+ * put. At the end all servers are up, a primary serves, and all copies of a partition are equal.
+ */
+class cluster_run {
+ public:
+  explicit cluster_run(const cluster_setting &setting);
+  ~cluster_run();
+
+  // Empty, or the error.
+  std::string run(uint32_t step_count);
+  uint64_t trace() {
+    return world_.trace();
+  }
+  size_t operation_count() const {
+    return history_.operations().size();
+  }
+
+ private:
+  struct server;
+  struct connection {
+    size_t from, to;  // servers; clients have numbers above theirs
+    std::shared_ptr<bool> is_severed;
+  };
+  struct actor {
+    std::unique_ptr<pool::channel> channel;
+    size_t at = 0;  // the server that it is connected to
+    uint64_t retry_ns = 0;
+    uint32_t outstanding = 0;
+  };
+
+  void start(size_t index);
+  void crash(size_t index);
+  void pause(size_t index);
+  void set_cut(size_t first, size_t second, bool is_cut);
+  void sever(size_t index);
+  result<std::unique_ptr<seams::stream>> dial(size_t from, size_t to);
+  bool pump();
+  void pump_server(size_t index);
+  void disturb();
+  void heal();
+  void act(size_t index);
+  bool connect(size_t index);
+  void put(size_t index, bool is_exclusive);
+  void get(size_t index);
+  void remove(size_t index);
+  void rename(size_t index);
+  void list(size_t index);
+  void end_change(history::operation_id id, status code, failure_cause cause);
+  std::string random_name();
+  std::vector<std::byte> contents(value_id value);
+  value_id value_of(std::span<const std::byte> bytes);
+  std::string settle();
+  std::string compare_copies();
+  void fail(std::string reason);
+  size_t lost_count() const;
+  history::invocation now_of(size_t index) {
+    return {uint32_t(index), world_.now_ns()};
+  }
+
+  cluster_setting const setting_;
+  sim::world world_;
+  sim::coordinator_store store_;
+  uint32_t copies_ = 2;
+  size_t server_count_ = 3;
+  std::vector<std::unique_ptr<server>> servers_;
+  std::vector<actor> actors_;
+  std::vector<connection> connections_;
+  std::map<std::pair<size_t, size_t>, bool> cuts_;
+  history history_;
+  value_id next_value_ = 1;
+  uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
+  uint64_t disturbed_ns_ = 0;
+  std::string failure_;
+};
+
+}  // namespace tanada::test

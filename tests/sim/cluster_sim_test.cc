@@ -1,0 +1,86 @@
+// Goal: a pool of several servers never loses what it acknowledged, and its names are linearizable,
+// whatever happens to fewer servers than there are copies. Method: see cluster_harness.hpp.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "sim/cluster_harness.hpp"
+
+namespace tanada::test {
+namespace {
+
+uint64_t seed_count(uint64_t fallback) {
+  const char *const wanted = std::getenv("TND_SIM_COUNT");
+  return wanted == nullptr ? fallback : std::strtoull(wanted, nullptr, 10);
+}
+
+uint64_t first_seed() {
+  const char *const wanted = std::getenv("TND_SIM_SEED");
+  return wanted == nullptr ? 1 : std::strtoull(wanted, nullptr, 10);
+}
+
+constexpr uint32_t step_count = 3'000;
+
+const char *name_of(cluster_weather weather) {
+  static constexpr const char *names[] = {"fair", "crashes", "cuts", "pauses", "etcd", "all"};
+  return names[size_t(weather)];
+}
+
+class cluster_sim : public testing::TestWithParam<cluster_weather> {};
+
+TEST_P(cluster_sim, loses_nothing) {
+  size_t operations = 0;
+  uint64_t const first = first_seed();
+  for (uint64_t seed = first; seed < first + seed_count(4); seed++) {
+    cluster_run run{{.seed = seed, .weather = GetParam()}};
+    std::string const failure = run.run(step_count);
+    ASSERT_EQ(failure, "") << "seed " << seed << "; replay: TND_SIM_COUNT=1 TND_SIM_SEED=" << seed
+                           << " cluster_sim --gtest_filter=*loses_nothing/" << name_of(GetParam());
+    operations += run.operation_count();
+  }
+  EXPECT_GT(operations, 100u * seed_count(4));
+}
+
+INSTANTIATE_TEST_SUITE_P(weathers,
+                         cluster_sim,
+                         testing::Values(cluster_weather::fair,
+                                         cluster_weather::crashes,
+                                         cluster_weather::cuts,
+                                         cluster_weather::pauses,
+                                         cluster_weather::etcd,
+                                         cluster_weather::all),
+                         [](auto const &info) { return std::string{name_of(info.param)}; });
+
+TEST(cluster_sim_repeat, a_seed_is_the_same_run) {
+  uint64_t traces[2];
+  for (uint64_t &trace : traces) {
+    cluster_run run{{.seed = 1, .weather = cluster_weather::all}};
+    EXPECT_EQ(run.run(1'000), "");
+    trace = run.trace();
+  }
+  EXPECT_EQ(traces[0], traces[1]);
+}
+
+class cluster_planted : public testing::TestWithParam<cluster_mistake> {};
+
+TEST_P(cluster_planted, is_found) {
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    cluster_run run{{.seed = seed, .weather = cluster_weather::all, .mistake = GetParam()}};
+    if (!run.run(step_count).empty())
+      return;
+  }
+  FAIL() << "300 seeds do not find it";
+}
+
+INSTANTIATE_TEST_SUITE_P(mistakes,
+                         cluster_planted,
+                         testing::Values(cluster_mistake::early_read,
+                                         cluster_mistake::early_acknowledgment,
+                                         cluster_mistake::ignored_term,
+                                         cluster_mistake::endless_lease,
+                                         cluster_mistake::unsynced_primary,
+                                         cluster_mistake::lost_removal,
+                                         cluster_mistake::slow_clock));
+
+}  // namespace
+}  // namespace tanada::test
