@@ -137,6 +137,38 @@ void add_writers(CLI::App &pool, std::function<int()> &chosen) {
   add_connection(*command, bench);
 }
 
+void add_cluster(CLI::App &pool, std::function<int()> &chosen) {
+  CLI::App *const cluster = pool.add_subcommand("cluster", "the servers of a cluster");
+  cluster->require_subcommand(1);
+  CLI::App *command = nullptr;
+  auto const add_url = [&](pool_cluster_options &options) {
+    command->add_option("URL", options.url, "pool://host[:port][,host[:port]...]")->required();
+    add_connection(*command, options);
+  };
+  add_url(add<pool_cluster_options>(*cluster,
+                                    "status",
+                                    "servers, and copies that are missing",
+                                    pool_cluster_status,
+                                    chosen,
+                                    command));
+  auto &drain = add<pool_cluster_options>(*cluster,
+                                          "drain",
+                                          "let a server give everything to the others",
+                                          pool_cluster_drain,
+                                          chosen,
+                                          command);
+  add_url(drain);
+  command->add_option("SERVER", drain.server, "name of the server, as status prints it")->required();
+  auto &added = add<pool_cluster_options>(*cluster,
+                                          "add",
+                                          "let a drained server have a share again",
+                                          pool_cluster_add,
+                                          chosen,
+                                          command);
+  add_url(added);
+  command->add_option("SERVER", added.server, "name of the server, as status prints it")->required();
+}
+
 void add_daemon(CLI::App &pool, std::function<int()> &chosen) {
   CLI::App *const key = pool.add_subcommand("key", "keys of clients");
   key->require_subcommand(1);
@@ -172,6 +204,7 @@ void add_pool(CLI::App &app, std::function<int()> &chosen) {
   pool->preparse_callback([](size_t) { ::setenv("TND_LOG", "error", 0); });
   add_readers(*pool, chosen);
   add_writers(*pool, chosen);
+  add_cluster(*pool, chosen);
   add_daemon(*pool, chosen);
 }
 

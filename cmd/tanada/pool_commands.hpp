@@ -71,6 +71,14 @@ struct pool_bench_options : pool_options {
 };
 int pool_bench(const pool_bench_options &options);
 
+struct pool_cluster_options : pool_options {
+  std::string url;
+  std::string server;  // of `drain` and `add`
+};
+int pool_cluster_status(const pool_cluster_options &options);
+int pool_cluster_drain(const pool_cluster_options &options);
+int pool_cluster_add(const pool_cluster_options &options);
+
 struct pool_key_options {
   bool json = false;
   std::string id;      // empty: a random one

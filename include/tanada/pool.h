@@ -468,6 +468,71 @@ TND_API TND_NODISCARD tnd_status tnd_pool_list_namespaces(tnd_pool *pool,
                                                           tnd_pool_namespace_entry entry,
                                                           void *context) TND_NOEXCEPT;
 
+/** States of a cluster's server. */
+enum {
+  TND_POOL_SERVER_UP = 0,
+  TND_POOL_SERVER_DRAINING = 1, /**< it runs, and gives its partitions to other servers */
+  TND_POOL_SERVER_AWAY = 2      /**< it has copies of partitions, and does not run */
+};
+
+/** A server of a cluster. Counts are of the cluster's partitions, which hold namespaces. */
+typedef struct tnd_pool_server {
+  uint32_t struct_size;   /**< size of the library's structure */
+  uint32_t state;         /**< TND_POOL_SERVER_UP, ... */
+  const char *name;       /**< valid during the call */
+  const char *address;    /**< "host:port", valid during the call; "": unknown */
+  const char *domain;     /**< failure domain, valid during the call; "": one of its own */
+  uint32_t primary_count; /**< partitions that it serves */
+  uint32_t copy_count;    /**< partitions of which it has a copy, including those it serves */
+  uint32_t joining_count; /**< partitions that are being copied to it */
+  uint32_t reserved;
+} tnd_pool_server;
+
+/** State of a cluster. Start from TND_POOL_CLUSTER_INIT. */
+typedef struct tnd_pool_cluster {
+  uint32_t struct_size;     /**< sizeof(tnd_pool_cluster) */
+  uint32_t copies;          /**< copies that each partition should have */
+  uint64_t epoch;           /**< number of the map, which increases with each change */
+  uint32_t partition_count; /**< partitions of the cluster */
+  uint32_t missing_count;   /**< copies that partitions should have and have not */
+  uint32_t offline_count;   /**< partitions without a copy that runs: they are not served */
+  uint32_t lost_count;      /**< partitions whose copies were all lost, and which began again */
+} tnd_pool_cluster;
+#define TND_POOL_CLUSTER_INIT {sizeof(tnd_pool_cluster), 0, 0, 0, 0, 0, 0}
+
+/** Called for each server, as tnd_pool_list_entry. */
+typedef int (*tnd_pool_server_entry)(void *context, const tnd_pool_server *server);
+
+/**
+ * Get the state of the cluster that the pool belongs to, and its servers by name.
+ *
+ * @param cluster [out] NULL, or the state.
+ * @param entry   [in]  NULL, or called for each of the first 256 servers.
+ *
+ * @return TND_OK
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_get_cluster(tnd_pool *pool,
+                                                      tnd_pool_cluster *cluster,
+                                                      tnd_pool_server_entry entry,
+                                                      void *context) TND_NOEXCEPT;
+
+/**
+ * Let a server of the cluster give all partitions to other servers, or end that. The call returns
+ * once the setting is stored. It stays when the server restarts.
+ *
+ * @param server   [in] the server's name.
+ * @param draining [in] 1: drain it; 0: it may have partitions again.
+ *
+ * @return TND_OK
+ * @return -ENOENT      the cluster has no such server.
+ * @return -EACCES      the connection's key is not valid for all namespaces, or only for reading.
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_set_draining(tnd_pool *pool,
+                                                       const char *server,
+                                                       uint32_t draining) TND_NOEXCEPT;
+
 /** Rename an object; an object with the new name is replaced, unless TND_POOL_EXCLUSIVE is set. The
  * change of a durable object is durable with the next durable commit at the latest, or at once with
  * TND_POOL_DURABLE. */

@@ -84,6 +84,14 @@ class mistaken_gate final : public poold::cluster_gate {
     status const code = inner_.check_replica(request);
     return code == status::stale && mistake_ == cluster_mistake::ignored_term ? status::ok : code;
   }
+  cluster_status_reply describe() const override {
+    return inner_.describe();
+  }
+  void set_draining(const std::string &server,
+                    bool is_draining,
+                    std::function<void(status)> done) override {
+    inner_.set_draining(server, is_draining, std::move(done));
+  }
   locate_reply locate(const std::string &namespace_name) const override {
     return inner_.locate(namespace_name);
   }

@@ -58,6 +58,8 @@ enum class kind : uint16_t {
   replica_list,
   replica_apply,
   replica_mark,
+  cluster_status,
+  cluster_drain,
 };
 
 struct frame {
@@ -370,6 +372,42 @@ struct locate_reply {
   std::vector<server_address> servers, members;
   static bool fields(auto &f, auto &m) {
     return f(m.epoch) && f(m.servers) && f(m.members);
+  }
+};
+
+enum class server_state : uint8_t { up, draining, away };
+
+// A server of the cluster, and how many partitions it is primary of, has a copy of, and is being
+// copied. `away`: it holds partitions and does not run.
+struct cluster_server {
+  std::string name, address, domain;
+  uint8_t state = 0;  // server_state
+  uint32_t primary_count = 0, copy_count = 0, joining_count = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.address) && f(m.domain) && f(m.state) && f(m.primary_count) &&
+           f(m.copy_count) && f(m.joining_count);
+  }
+};
+inline constexpr size_t cluster_server_count_max = 256;  // in a reply
+
+// missing: copies that partitions should have and have not. offline: partitions without a running
+// copy. lost: partitions whose copies were all lost, and which began again empty.
+struct cluster_status_reply {
+  uint64_t epoch = 0;
+  uint32_t copies = 0, partition_count = 0, missing_count = 0, offline_count = 0, lost_count = 0;
+  std::vector<cluster_server> servers;
+  static bool fields(auto &f, auto &m) {
+    return f(m.epoch) && f(m.copies) && f(m.partition_count) && f(m.missing_count) &&
+           f(m.offline_count) && f(m.lost_count) && f(m.servers);
+  }
+};
+
+// Moves all partitions to other servers, or lets the server have some again.
+struct cluster_drain_request {
+  std::string server;
+  uint8_t is_draining = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.server) && f(m.is_draining);
   }
 };
 

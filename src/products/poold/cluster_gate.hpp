@@ -45,6 +45,12 @@ class cluster_gate {
   virtual status check_replica(const wire::pool::replica_request &request) const = 0;
 
   virtual wire::pool::locate_reply locate(const std::string &namespace_name) const = 0;
+  virtual wire::pool::cluster_status_reply describe() const = 0;
+
+  // Calls `done` from any thread once etcd has the change. no_entry: no such server is known.
+  virtual void set_draining(const std::string &server,
+                            bool is_draining,
+                            std::function<void(status)> done) = 0;
 };
 
 }  // namespace tanada::poold

@@ -298,7 +298,7 @@ namespace {
 
 // Requests without a reply end the connection.
 status refuse_without_namespace(kind request) {
-  if (request < kind::create || request > kind::replica_mark || request == kind::close ||
+  if (request < kind::create || request > kind::cluster_drain || request == kind::close ||
       request == kind::note || request == kind::mapped_reads)
     return status::protocol;
   set_last_message("the connection has no namespace: it can only list the pool's namespaces");
@@ -323,6 +323,8 @@ const session::request_handler session::request_handlers[] = {
     {kind::list, &session::on_list},
     {kind::namespaces, &session::on_namespaces},
     {kind::locate, &session::on_locate},
+    {kind::cluster_status, &session::on_cluster_status},
+    {kind::cluster_drain, &session::on_cluster_drain},
     {kind::replica_begin, &session::on_replica_begin},
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},

@@ -172,6 +172,9 @@ class session {
   status identify(std::span<const std::byte> body);
   status locate(std::span<const std::byte> body);
   status on_locate(std::span<const std::byte> body);
+  status require_cluster();
+  status on_cluster_status(std::span<const std::byte> body);
+  status on_cluster_drain(std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
   void send_welcome();

@@ -66,6 +66,33 @@ status session::on_locate(std::span<const std::byte> body) {
   return service_.cluster == nullptr ? status::protocol : locate(body);
 }
 
+status session::require_cluster() {
+  return service_.cluster != nullptr
+             ? status::ok
+             : fail(status::not_supported, "this pool is one server: it belongs to no cluster");
+}
+
+status session::on_cluster_status(std::span<const std::byte> body) {
+  empty_message request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_cluster());
+  send_reply(service_.cluster->describe());
+  return status::ok;
+}
+
+status session::on_cluster_drain(std::span<const std::byte> body) {
+  cluster_drain_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_cluster());
+  TND_TRY(require_writer());
+  if (!keys_->empty() && !key_->allows_all())
+    return fail(status::access, "key {} is not valid for all namespaces", key_id_);
+  journal_callback const done = defer_until(true, false, {});
+  service_.cluster->set_draining(
+      request.server, request.is_draining != 0, [done](status code) { done(code); });
+  return status::ok;
+}
+
 // Only another server of the cluster may send these requests: over a connection without a
 // namespace, and with a key for all of them if the pool has keys.
 status session::require_peer(const replica_request &request) {

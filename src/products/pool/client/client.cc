@@ -609,4 +609,14 @@ status client::list_namespaces_some(const std::string &only,
   return call(kind::namespaces, request, listing);
 }
 
+status client::cluster_status(cluster_status_reply &reply) {
+  return call(kind::cluster_status, empty_message{}, reply);
+}
+
+status client::set_draining(const std::string &server, bool is_draining) {
+  empty_message answer;
+  return call(
+      kind::cluster_drain, cluster_drain_request{server, uint8_t(is_draining ? 1 : 0)}, answer);
+}
+
 }  // namespace tanada::pool

@@ -113,6 +113,9 @@ class client {
                               const std::string &after,
                               wire::pool::namespaces_reply &listing);
 
+  status cluster_status(wire::pool::cluster_status_reply &reply);
+  status set_draining(const std::string &server, bool is_draining);
+
   // Asynchronous requests, as in tnd_pool_post() and tnd_pool_poll().
   status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
   void poll(std::span<tnd_pool_completion> completions, uint64_t timeout_ns, uint32_t &count);

@@ -141,6 +141,20 @@ void membership::leave() {
     store_.revoke_lease(std::exchange(lease_, seams::no_lease), [](status) {});
 }
 
+void membership::set_draining(const std::string &server,
+                              bool is_draining,
+                              std::function<void(status)> done) {
+  seams::transaction_change change;
+  change.type =
+      is_draining ? seams::transaction_change::kind::put : seams::transaction_change::kind::remove;
+  change.key = drain_prefix() + server;
+  store_.transact({},
+                  {std::move(change)},
+                  [done = std::move(done)](result<seams::transaction_outcome> outcome) {
+                    done(outcome.error());
+                  });
+}
+
 // ---- the presence
 
 // An earlier run of this server may still be present. Its lease has to end first.
@@ -204,6 +218,7 @@ void membership::read_all() {
 
 void membership::apply_range(const seams::coordinated_range &range) {
   presences_.clear();
+  draining_.clear();
   for (const seams::coordinated_entry &entry : range.entries)
     apply_entry(entry);
   update_present();
@@ -229,6 +244,8 @@ void membership::apply_event(const seams::watch_event &event) {
   if (!event.is_removed)
     return apply_entry(event.entry);
   presences_.erase(event.entry.key);
+  if (event.entry.key.starts_with(drain_prefix()))
+    draining_.erase(event.entry.key.substr(drain_prefix().size()));
   if (event.entry.key == map_key())
     log(log_level::error, "pool: the cluster's map was removed from the coordinator");
 }
@@ -241,6 +258,8 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
       map_.store(std::make_shared<const cluster_map>(std::move(map).value()));
     else
       log(log_level::error, "pool: the cluster's map cannot be decoded; the last one stays");
+  } else if (entry.key.starts_with(drain_prefix())) {
+    draining_.insert(entry.key.substr(drain_prefix().size()));
   } else if (entry.key.starts_with(presence_prefix())) {
     auto presence = decode_presence(entry.value);
     if (presence.ok())
@@ -250,8 +269,10 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
 
 void membership::update_present() {
   std::vector<server_presence> present;
-  for (auto const &[key, presence] : presences_)
+  for (auto const &[key, presence] : presences_) {
     present.push_back(presence);
+    present.back().is_draining = draining_.contains(presence.self.server) ? 1 : 0;
+  }
   if (present == present_)
     return;
   present_ = std::move(present);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,10 @@ class membership {
     has_edits_ = true;
   }
 
+  // Sets whether a server gives its partitions to others. The setting stays when the server
+  // restarts.
+  void set_draining(const std::string &server, bool is_draining, std::function<void(status)> done);
+
   // Leaves the cluster at once: others need not wait for the lease to end. Nothing may be served
   // any more.
   void leave();
@@ -91,6 +96,9 @@ class membership {
   }
   std::string presence_prefix() const {
     return options_.prefix + "servers/";
+  }
+  std::string drain_prefix() const {
+    return options_.prefix + "draining/";
   }
   std::string presence_key() const {
     return presence_prefix() + options_.self.self.server;
@@ -128,6 +136,7 @@ class membership {
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   uint64_t map_revision_ = 0;                         // of the map's key; 0: no map exists
   std::map<std::string, server_presence> presences_;  // by key
+  std::set<std::string> draining_;                    // names of servers
   std::vector<server_presence> present_;
   bool has_edits_ = false, is_proposing_ = false;
   uint64_t changed_ns_ = 0;                    // when the servers that run last changed

@@ -20,14 +20,17 @@ constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
 cluster_node::cluster_node(options settings, seams::coordinator &store, journal *local)
     : options_{std::move(settings)},
       store_{store},
-      changes_{{.self = options_.member.self.self,
-                .local = local,
-                .clock = options_.member.clock,
-                .lease_end_ns = [this] { return membership_.lease_end_ns(); },
-                .wake =
-                    [this] {
-                      wake();
-                    }}},
+      changes_{
+          {.self = options_.member.self.self,
+           .local = local,
+           .clock = options_.member.clock,
+           .lease_end_ns = [this] { return membership_.lease_end_ns(); },
+           .wake = [this] { wake(); },
+           .drain =
+               [this](
+                   const std::string &server, bool is_draining, std::function<void(status)> done) {
+                 post_drain(server, is_draining, std::move(done));
+               }}},
       membership_{store,
                   options_.member,
                   [this](cluster_map &candidate) {
@@ -119,9 +122,30 @@ void cluster_node::end_link(link_entry &entry) {
   entry.link.reset();
 }
 
+void cluster_node::post_drain(const std::string &server,
+                              bool is_draining,
+                              std::function<void(status)> done) {
+  {
+    lock_guard lock{mutex_};
+    drains_.push_back({server, is_draining, std::move(done)});
+  }
+  wake();
+}
+
+void cluster_node::send_drains() {
+  std::vector<drain_request> requests;
+  {
+    lock_guard lock{mutex_};
+    requests.swap(drains_);
+  }
+  for (drain_request &request : requests)
+    membership_.set_draining(request.server, request.is_draining, std::move(request.done));
+}
+
 void cluster_node::progress() {
   if (std::exchange(is_progressing_, true))
     return;
+  send_drains();
   membership_.progress();
   apply_changes();
   if (changes_.progress())

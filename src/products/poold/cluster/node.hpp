@@ -71,6 +71,8 @@ class cluster_node {
   void update_links();
   void begin_link(const server_presence &server);
   void end_link(link_entry &entry);
+  void post_drain(const std::string &server, bool is_draining, std::function<void(status)> done);
+  void send_drains();
   void wake();
 
   options const options_;
@@ -83,6 +85,12 @@ class cluster_node {
   mutable mutex mutex_;
   std::map<std::string, std::unique_ptr<link_entry>> links_ TND_GUARDED_BY(mutex_);
   std::vector<server_presence> present_ TND_GUARDED_BY(mutex_);
+  struct drain_request {
+    std::string server;
+    bool is_draining;
+    std::function<void(status)> done;
+  };
+  std::vector<drain_request> drains_ TND_GUARDED_BY(mutex_);  // not sent yet
   std::atomic<bool> is_threaded_{false}, is_stopping_{false};
   std::thread thread_;
 };

@@ -243,11 +243,72 @@ wire::pool::locate_reply replication::locate(const std::string &namespace_name) 
   reply.epoch = map->epoch;
   lock_guard lock{mutex_};
   for (const replica &run : map->partitions[partition_of(namespace_name)].replicas)
-    if (auto const address = addresses_.find(run.server); address != addresses_.end())
-      reply.servers.push_back({address->second});
-  for (auto const &[server, address] : addresses_)
-    reply.members.push_back({address});
+    if (auto const server = servers_.find(run.server); server != servers_.end())
+      reply.servers.push_back({server->second.address});
+  for (auto const &[name, server] : servers_)
+    if (reply.members.size() < wire::pool::cluster_server_count_max)
+      reply.members.push_back({server.address});
   return reply;
+}
+
+void replication::describe_partition(
+    const partition_record &partition,
+    wire::pool::cluster_status_reply &reply,
+    std::map<std::string, wire::pool::cluster_server> &servers) const {
+  TND_ASSERT(mutex_.is_held());
+  auto const entry_of = [&](const replica &run) -> wire::pool::cluster_server & {
+    auto const [it, is_new] = servers.try_emplace(run.server);
+    if (is_new)
+      it->second = {run.server, {}, {}, uint8_t(wire::pool::server_state::away)};
+    return it->second;
+  };
+  size_t running_count = 0;
+  entry_of(partition.replicas.front()).primary_count++;
+  for (const replica &run : partition.replicas) {
+    entry_of(run).copy_count++;
+    auto const server = servers_.find(run.server);
+    running_count += server != servers_.end() && server->second.self == run;
+  }
+  for (const replica &run : partition.joining)
+    entry_of(run).joining_count++;
+  reply.missing_count += reply.copies - std::min<uint32_t>(reply.copies, uint32_t(running_count));
+  reply.offline_count += running_count == 0;
+  reply.lost_count += partition.was_lost;
+}
+
+wire::pool::cluster_status_reply replication::describe() const {
+  wire::pool::cluster_status_reply reply;
+  auto const map = map_.load();
+  if (map == nullptr)
+    return reply;
+  reply.epoch = map->epoch;
+  reply.copies = map->copies;
+  reply.partition_count = partition_count;
+  std::map<std::string, wire::pool::cluster_server> servers;
+  lock_guard lock{mutex_};
+  for (auto const &[name, server] : servers_) {
+    auto const state =
+        server.is_draining != 0 ? wire::pool::server_state::draining : wire::pool::server_state::up;
+    servers[name] = {name, server.address, server.domain, uint8_t(state)};
+  }
+  for (const partition_record &partition : map->partitions)
+    describe_partition(partition, reply, servers);
+  for (auto &[name, server] : servers)
+    if (reply.servers.size() < wire::pool::cluster_server_count_max)
+      reply.servers.push_back(std::move(server));
+  return reply;
+}
+
+void replication::set_draining(const std::string &server,
+                               bool is_draining,
+                               std::function<void(status)> done) {
+  bool is_known = false;
+  for (const wire::pool::cluster_server &entry : describe().servers)
+    is_known |= entry.name == server;
+  if (is_known)
+    options_.drain(server, is_draining, std::move(done));
+  else
+    done(fail(status::no_entry, "the cluster has no server {}", server));
 }
 
 // ---- the map
@@ -257,9 +318,9 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
   callbacks due;
   {
     lock_guard lock{mutex_};
-    addresses_.clear();
+    servers_.clear();
     for (const server_presence &server : present)
-      addresses_[server.self.server] = server.address;
+      servers_[server.self.server] = server;
     if (map != nullptr) {
       map_.store(map);
       for (uint32_t i = 0; i < partition_count; i++) {

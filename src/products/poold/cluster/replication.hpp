@@ -47,6 +47,9 @@ class replication final : public journal, public cluster_gate {
     seams::clock *clock = &seams::monotonic_clock();
     std::function<uint64_t()> lease_end_ns;
     std::function<void()> wake;  // the owner calls progress() soon
+    // Posts the request of set_draining().
+    std::function<void(const std::string &server, bool is_draining, std::function<void(status)>)>
+        drain;
   };
   explicit replication(options settings);
 
@@ -69,6 +72,10 @@ class replication final : public journal, public cluster_gate {
   void when_settled(uint32_t partition, uint64_t position, std::function<void()> callback) override;
   status check_replica(const wire::pool::replica_request &request) const override;
   wire::pool::locate_reply locate(const std::string &namespace_name) const override;
+  wire::pool::cluster_status_reply describe() const override;
+  void set_draining(const std::string &server,
+                    bool is_draining,
+                    std::function<void(status)> done) override;
 
   // ---- the owner's calls
   void apply_map(std::shared_ptr<const cluster_map> map,
@@ -155,6 +162,10 @@ class replication final : public journal, public cluster_gate {
                  const std::vector<change> &changes,
                  const std::shared_ptr<group> &added,
                  journal_callback done);
+  void describe_partition(const partition_record &partition,
+                          wire::pool::cluster_status_reply &reply,
+                          std::map<std::string, wire::pool::cluster_server> &servers) const
+      TND_REQUIRES(mutex_);
   link_queue *find_queue(const replica &peer) TND_REQUIRES(mutex_);
   const link_queue *find_queue(const replica &peer) const TND_REQUIRES(mutex_);
   static void call(const callbacks &due);
@@ -166,7 +177,7 @@ class replication final : public journal, public cluster_gate {
   callbacks deferred_ TND_GUARDED_BY(mutex_);
   std::atomic<bool> has_edits_{false}, needs_settling_{false};
   std::atomic<std::shared_ptr<const cluster_map>> map_;
-  std::map<std::string, std::string> addresses_ TND_GUARDED_BY(mutex_);  // by server
+  std::map<std::string, server_presence> servers_ TND_GUARDED_BY(mutex_);  // by name
 };
 
 }  // namespace tanada::poold

@@ -1,0 +1,100 @@
+// cmd/tanada/pool_cluster.cc: tanada pool cluster, the servers of a cluster.
+#include <cstdio>
+
+#include "pool_commands.hpp"
+#include "pool_location.hpp"
+
+namespace tanada::command {
+namespace {
+
+const char *state_name(uint32_t state) {
+  static constexpr const char *names[] = {"up", "draining", "away"};
+  return state < std::size(names) ? names[state] : "unknown";
+}
+
+int print_server(void *context, const tnd_pool_server *server) {
+  auto &report = *static_cast<command_report *>(context);
+  report.document()["servers"].push_back({{"name", server->name},
+                                          {"address", server->address},
+                                          {"domain", server->domain},
+                                          {"state", state_name(server->state)},
+                                          {"primaries", server->primary_count},
+                                          {"copies", server->copy_count},
+                                          {"joining", server->joining_count}});
+  if (!report.json())
+    std::printf("  %-24s %-9s %4u served, %4u copies, %4u being copied%s%s\n",
+                server->name,
+                state_name(server->state),
+                server->primary_count,
+                server->copy_count,
+                server->joining_count,
+                server->domain[0] != 0 ? ", domain " : "",
+                server->domain);
+  return 0;
+}
+
+// A connection to any server of the cluster, without a namespace. Null: the error was reported.
+tnd_pool *connect(pool_session &session, const std::string &url, command_report &report) {
+  auto const address = pool::address_parse(url, false);
+  if (!address.ok()) {
+    report.fail(url, tnd_status(address.error()));
+    return nullptr;
+  }
+  return session.connect(address.value());
+}
+
+int set_draining(const pool_cluster_options &options, bool is_draining) {
+  command_report report{options.json};
+  pool_session session{options, report};
+  if (tnd_pool *const pool = connect(session, options.url, report); pool != nullptr)
+    if (tnd_status const code =
+            tnd_pool_set_draining(pool, options.server.c_str(), is_draining ? 1 : 0);
+        code != TND_OK)
+      report.fail(options.server, code);
+  return report.finish();
+}
+
+}  // namespace
+
+int pool_cluster_status(const pool_cluster_options &options) {
+  command_report report{options.json};
+  pool_session session{options, report};
+  tnd_pool *const pool = connect(session, options.url, report);
+  if (pool == nullptr)
+    return report.finish();
+  tnd_pool_cluster cluster = TND_POOL_CLUSTER_INIT;
+  tnd_status code = tnd_pool_get_cluster(pool, &cluster, nullptr, nullptr);
+  if (code != TND_OK) {
+    report.fail(options.url, code);
+    return report.finish();
+  }
+  report.document() = {{"epoch", cluster.epoch},
+                       {"copies", cluster.copies},
+                       {"partitions", cluster.partition_count},
+                       {"missing", cluster.missing_count},
+                       {"offline", cluster.offline_count},
+                       {"lost", cluster.lost_count},
+                       {"servers", nlohmann::json::array()}};
+  if (!report.json())
+    std::printf("cluster of %u partitions with %u copies: %u copies missing, %u partitions offline, "
+                "%u lost\n",
+                cluster.partition_count,
+                cluster.copies,
+                cluster.missing_count,
+                cluster.offline_count,
+                cluster.lost_count);
+  code = tnd_pool_get_cluster(pool, nullptr, print_server, &report);
+  if (code != TND_OK)
+    report.fail(options.url, code);
+  return report.finish();
+}
+
+int pool_cluster_drain(const pool_cluster_options &options) {
+  return set_draining(options, true);
+}
+
+int pool_cluster_add(const pool_cluster_options &options) {
+  return set_draining(options, false);
+}
+
+}  // namespace tanada::command

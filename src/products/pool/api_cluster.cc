@@ -1,0 +1,50 @@
+// The calls of tanada/pool.h about a cluster's servers.
+#include "products/pool/api_calls.hpp"
+
+using namespace tanada;
+using namespace tanada::pool::api;
+
+tnd_status tnd_pool_get_cluster(tnd_pool *pool,
+                                tnd_pool_cluster *cluster,
+                                tnd_pool_server_entry entry,
+                                void *context) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    if (cluster != nullptr && cluster->struct_size != sizeof *cluster)
+      return fail(status::invalid, "tnd_pool_cluster has struct_size {}", cluster->struct_size);
+    wire::pool::cluster_status_reply reply;
+    TND_TRY(client.cluster_status(reply));
+    if (cluster != nullptr) {
+      *cluster = {sizeof *cluster,
+                  reply.copies,
+                  reply.epoch,
+                  reply.partition_count,
+                  reply.missing_count,
+                  reply.offline_count,
+                  reply.lost_count};
+    }
+    for (const wire::pool::cluster_server &server : reply.servers) {
+      tnd_pool_server const described{sizeof described,
+                                      server.state,
+                                      server.name.c_str(),
+                                      server.address.c_str(),
+                                      server.domain.c_str(),
+                                      server.primary_count,
+                                      server.copy_count,
+                                      server.joining_count,
+                                      0};
+      if (entry != nullptr && entry(context, &described) != 0)
+        break;
+    }
+    return status::ok;
+  });
+}
+
+tnd_status tnd_pool_set_draining(tnd_pool *pool, const char *server, uint32_t draining) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    if (draining > 1)
+      return fail(status::invalid, "draining is 0 or 1");
+    std::string name;
+    TND_TRY(check_name(server, "server", false, name));
+    return client.set_draining(name, draining != 0);
+  });
+}
