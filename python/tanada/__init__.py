@@ -1,8 +1,9 @@
 """Tanada: one-sided data for GPU clusters.
 
 ``tanada.gfile``: files read and written from inside kernels. ``tanada.pool``: objects in the memory
-of a storage node, also as an fsspec file system (``tanada://``). ``tanada.shmem``, imported
-separately: arrays in the device heap of OpenSHMEM. The host side works with and without a GPU.
+of a storage node, also as an fsspec file system (``tanada://``). Imported separately are
+``tanada.torch``: checkpoints of PyTorch in the pool, and ``tanada.shmem``: arrays in the device
+heap of OpenSHMEM. The host side works with and without a GPU.
 Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in C++ with
 :func:`include_dir` and :func:`library_dir`.
 """

@@ -46,9 +46,9 @@ def mypy(site, *words):
 
 
 def test_the_package_itself(site, tmp_path):
-    # Numba, CuPy and CUDA's bindings may be missing, and their types change from version to
-    # version.
-    others = "[mypy-numba.*,cupy.*,cuda.*,fsspec.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
+    # Numba, CuPy, PyTorch and CUDA's bindings may be missing, and their types change from version
+    # to version.
+    others = "[mypy-numba.*,cupy.*,cuda.*,fsspec.*,torch.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + others)
     without = [
         "--allow-subclassing-any",

@@ -18,6 +18,7 @@ LISTED = {
     "cupy.py",
     "py.typed",
     "shmem.py",
+    "torch.py",
     "_native.pyi",
     "_numba.cu",
     "lib/libtanada.so",
