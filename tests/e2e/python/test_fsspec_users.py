@@ -234,7 +234,7 @@ def test_the_documentation(daemon, tanada, capsys):
 
     fsspec.process_entries()
     text = (ROOT / "docs/python.md").read_text()
-    text = text[text.index("## The memory pool") : text.index("## Numba")]
+    text = text[text.index("## The memory pool") : text.index("### Checkpoints of PyTorch")]
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
     assert len(blocks) == 2
     for block in blocks:
