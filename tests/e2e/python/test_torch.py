@@ -1,6 +1,7 @@
 """tanada.torch: checkpoints of PyTorch, committed as a whole."""
 
 import contextlib
+import json
 import os
 import pathlib
 import pickle
@@ -11,7 +12,7 @@ import sys
 import threading
 
 import pytest
-from package import ROOT, needed, raises
+from package import ROOT, needed, raises, run
 from pool_daemon import Daemon
 
 torch = needed("torch")
@@ -566,3 +567,18 @@ def test_the_example(site, url, pool):
         )
         assert done.returncode == 0 and expected in done.stdout, done.stdout + done.stderr
         pool.remove("run/step30/.metadata")
+
+
+def test_the_benchmark(site, tmp_path):
+    """bench/pool/torch_checkpoint.py, as small as it can be."""
+    run(
+        sys.executable,
+        ROOT / "bench/pool/torch_checkpoint.py",
+        *("--size", "16MiB", "--ranks", "2", "--rounds", "1"),
+        *("--disk", tmp_path, "--json", tmp_path / "a.json"),
+        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"},
+    )
+    record = json.loads((tmp_path / "a.json").read_text())
+    assert record["bench"] == "pool_torch" and len(record["rows"]) == 4
+    assert all(row["value"] > 0 and row["ratio"] > 0 for row in record["rows"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json"]
