@@ -87,10 +87,10 @@ class mistaken_gate final : public poold::cluster_gate {
   cluster_status_reply describe() const override {
     return inner_.describe();
   }
-  void set_draining(const std::string &server,
-                    bool is_draining,
-                    std::function<void(status)> done) override {
-    inner_.set_draining(server, is_draining, std::move(done));
+  status set_draining(const std::string &server,
+                      bool is_draining,
+                      std::function<void(status)> done) override {
+    return inner_.set_draining(server, is_draining, std::move(done));
   }
   locate_reply locate(const std::string &namespace_name) const override {
     return inner_.locate(namespace_name);

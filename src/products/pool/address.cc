@@ -47,6 +47,11 @@ status parse_hosts(std::string_view url, std::string_view hosts, address &parsed
   }
 }
 
+std::string place_text(const server_place &place) {
+  bool const is_v6 = place.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
+}
+
 }  // namespace
 
 result<server_place> place_parse(std::string_view text) {
@@ -85,9 +90,10 @@ result<address> address_parse(std::string_view url, bool needs_space) {
 }
 
 std::string space_url(const address &location) {
-  bool const is_v6 = location.host.find(':') != std::string::npos;
-  return "pool://" + (is_v6 ? "[" + location.host + "]" : location.host) + ":" +
-         std::to_string(location.port) + "/" + location.space;
+  std::string url = "pool://" + place_text({location.host, location.port});
+  for (const server_place &place : location.others)
+    url += "," + place_text(place);
+  return url + "/" + location.space;
 }
 
 std::string unix_name(uint16_t port) {

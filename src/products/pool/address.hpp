@@ -36,7 +36,7 @@ result<server_place> place_parse(std::string_view text);
 // empty.
 result<address> address_parse(std::string_view url, bool needs_space = true);
 
-// pool://host:port/namespace, without the object.
+// pool://host:port[,host:port...]/namespace, without the object.
 std::string space_url(const address &location);
 
 // Connects to "host:port" or "[host]:port".

@@ -37,5 +37,19 @@ TEST(pool_address, malformed_ones_are_refused) {
   EXPECT_EQ(address_parse("pool://node/runs/" + std::string(513, 'x')).error(), status::invalid);
 }
 
+TEST(address, has_several_servers) {
+  auto const parsed = address_parse("pool://a,b:7,[::1]:8,[::2]/space/object");
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed.value().host, "a");
+  std::vector<server_place> const others = {{"b", 7}, {"::1", 8}, {"::2", TND_POOL_DEFAULT_PORT}};
+  EXPECT_EQ(parsed.value().others, others);
+  EXPECT_EQ(parsed.value().object, "object");
+  EXPECT_EQ(space_url(parsed.value()), "pool://a:7440,b:7,[::1]:8,[::2]:7440/space");
+  auto const again = address_parse(space_url(parsed.value()));
+  EXPECT_EQ(again.value().others, others);
+  for (const char *wrong : {"pool://a,/space", "pool://,a/space", "pool://a,b:0/space"})
+    EXPECT_FALSE(address_parse(wrong).ok()) << wrong;
+}
+
 }  // namespace
 }  // namespace tanada::pool

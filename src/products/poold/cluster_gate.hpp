@@ -47,10 +47,11 @@ class cluster_gate {
   virtual wire::pool::locate_reply locate(const std::string &namespace_name) const = 0;
   virtual wire::pool::cluster_status_reply describe() const = 0;
 
-  // Calls `done` from any thread once etcd has the change. no_entry: no such server is known.
-  virtual void set_draining(const std::string &server,
-                            bool is_draining,
-                            std::function<void(status)> done) = 0;
+  // Calls `done` from any thread once etcd has the change. no_entry: no such server is known, and
+  // `done` is not called.
+  virtual status set_draining(const std::string &server,
+                              bool is_draining,
+                              std::function<void(status)> done) = 0;
 };
 
 }  // namespace tanada::poold

@@ -448,6 +448,18 @@ std::vector<deferred_reply> mailbox::take() {
   return std::exchange(replies_, {});
 }
 
+namespace {
+
+const char *reason_of_failure(kind request) {
+  if (request >= kind::cluster_status)
+    return "etcd did not store the setting";
+  return request >= kind::fabric && request <= kind::fabric_proof
+             ? "the transfer over the fabric failed"
+             : "the journal could not make the change durable";
+}
+
+}  // namespace
+
 void session::finish_deferred(const deferred_reply &deferred) {
   if (deferred.request_kind == settled_notice) {
     awaits_settling_ = false;
@@ -460,9 +472,7 @@ void session::finish_deferred(const deferred_reply &deferred) {
   deferred_count_--;
   head_.tag = deferred.tag;
   head_.kind = deferred.request_kind;
-  set_last_message(kind(deferred.request_kind) < kind::fabric
-                       ? "the journal could not make the change durable"
-                       : "the transfer over the fabric failed");
+  set_last_message(reason_of_failure(kind(deferred.request_kind)));
   status code = deferred.code;
   if (code == status::ok && deferred.hold != nullptr)
     code = require_intact(*deferred.hold);

@@ -76,7 +76,10 @@ status session::on_cluster_status(std::span<const std::byte> body) {
   empty_message request;
   TND_TRY(decode(body, request));
   TND_TRY(require_cluster());
-  send_reply(service_.cluster->describe());
+  cluster_status_reply const reply = service_.cluster->describe();
+  if (reply.epoch == 0)
+    return fail(status::again, "the server has not joined its cluster yet");
+  send_reply(reply);
   return status::ok;
 }
 
@@ -88,9 +91,8 @@ status session::on_cluster_drain(std::span<const std::byte> body) {
   if (!keys_->empty() && !key_->allows_all())
     return fail(status::access, "key {} is not valid for all namespaces", key_id_);
   journal_callback const done = defer_until(true, false, {});
-  service_.cluster->set_draining(
-      request.server, request.is_draining != 0, [done](status code) { done(code); });
-  return status::ok;
+  return cancel_deferral_on_error(service_.cluster->set_draining(
+      request.server, request.is_draining != 0, [done](status code) { done(code); }));
 }
 
 // Only another server of the cluster may send these requests: over a connection without a

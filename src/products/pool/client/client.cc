@@ -20,7 +20,7 @@ constexpr uint64_t report_period_ns = 1'000'000'000;
 constexpr int try_count_max = 3;                     // of a handshake
 constexpr uint64_t retry_ns = 20'000'000;            // before the second one
 constexpr uint64_t cluster_retry_ns = 100'000'000;   // before a cluster's servers are tried again
-constexpr uint64_t cluster_dial_ns = 2'000'000'000;  // timeout of one of them
+constexpr uint64_t cluster_dial_ns = 1'000'000'000;  // timeout of one of them
 constexpr size_t place_count_max = 1024;
 // Number of reads, and bytes of one read.
 constexpr uint64_t unreported_count_max = 64, unreported_size_max = 256 << 10;
@@ -128,6 +128,8 @@ result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns) {
 // `is_redirected`: a server named another one that has not been tried.
 result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool &is_redirected) {
   status last = status::peer_lost;
+  std::string reason;  // of the server that should serve, but does not yet
+  std::vector<server_place> tried;
   for (const server_place &server : std::vector<server_place>{places_}) {
     uint64_t const now_ns = seams::monotonic_clock().now_ns();
     uint64_t const limit_ns =
@@ -138,13 +140,20 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool 
     last = opened.error();
     bool const is_elsewhere = last == status::stale || last == status::again;
     bool const is_down = last == status::peer_lost || last == status::timed_out;
+    if (last == status::again)
+      reason = last_message();
     if (is_elsewhere)
       locate(server, limit_ns);
-    is_redirected = last == status::stale && places_.front() != server;
+    tried.push_back(server);
+    is_redirected = last == status::stale &&
+                    std::find(tried.begin(), tried.end(), places_.front()) == tried.end();
     if (is_redirected || !(is_elsewhere || is_down))
-      break;
+      return last;
   }
-  return last;
+  if (reason.empty())
+    return last;
+  set_last_message(reason);
+  return status::again;
 }
 
 // Asks a server of the cluster which one serves the namespace. It may not know, or not answer.
@@ -186,6 +195,8 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
     return false;
   if (is_elsewhere)
     disconnect();
+  if (code == status::again)
+    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
   return true;
 }
 

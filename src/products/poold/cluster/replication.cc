@@ -299,16 +299,16 @@ wire::pool::cluster_status_reply replication::describe() const {
   return reply;
 }
 
-void replication::set_draining(const std::string &server,
-                               bool is_draining,
-                               std::function<void(status)> done) {
+status replication::set_draining(const std::string &server,
+                                 bool is_draining,
+                                 std::function<void(status)> done) {
   bool is_known = false;
   for (const wire::pool::cluster_server &entry : describe().servers)
     is_known |= entry.name == server;
-  if (is_known)
-    options_.drain(server, is_draining, std::move(done));
-  else
-    done(fail(status::no_entry, "the cluster has no server {}", server));
+  if (!is_known)
+    return fail(status::no_entry, "the cluster has no server {}", server);
+  options_.drain(server, is_draining, std::move(done));
+  return status::ok;
 }
 
 // ---- the map

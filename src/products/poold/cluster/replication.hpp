@@ -73,9 +73,9 @@ class replication final : public journal, public cluster_gate {
   status check_replica(const wire::pool::replica_request &request) const override;
   wire::pool::locate_reply locate(const std::string &namespace_name) const override;
   wire::pool::cluster_status_reply describe() const override;
-  void set_draining(const std::string &server,
-                    bool is_draining,
-                    std::function<void(status)> done) override;
+  status set_draining(const std::string &server,
+                      bool is_draining,
+                      std::function<void(status)> done) override;
 
   // ---- the owner's calls
   void apply_map(std::shared_ptr<const cluster_map> map,
