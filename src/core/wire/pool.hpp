@@ -416,7 +416,7 @@ struct cluster_drain_request {
 // term. again: it does not know this term yet.
 //
 // replica_begin: the changes that follow begin anew. replica_mark: the receiver has all changes
-// before it; the reply comes once they are durable.
+// before it. It is sent once they were all acknowledged.
 struct replica_request {
   uint32_t partition = 0;
   uint64_t term = 0;

@@ -154,9 +154,6 @@ class catalog {
                std::vector<change> changes,
                journal_callback done);
 
-  // Calls `done` once the journal has all changes made before.
-  void flush(journal_callback done);
-
   // Calls `action` while no change is made.
   void exclude_changes(const std::function<void()> &action);
 

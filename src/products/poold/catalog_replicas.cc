@@ -14,11 +14,6 @@ uint64_t catalog::hold_namespace(const std::string &namespace_name) {
   return state.account->id;
 }
 
-void catalog::flush(journal_callback done) {
-  lock_guard lock{mutex_};
-  append_changes({}, {}, std::move(done));
-}
-
 void catalog::exclude_changes(const std::function<void()> &action) {
   lock_guard lock{mutex_};
   action();

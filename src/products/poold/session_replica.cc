@@ -216,12 +216,7 @@ status session::on_replica_mark(std::span<const std::byte> body) {
   TND_TRY(require_peer(request));
   if (replicas_ != nullptr)
     return status::protocol;
-  bool const waits = service_.objects.is_durable();
-  journal_callback done = defer_until(waits, waits, {});
-  if (waits)
-    service_.objects.flush(std::move(done));
-  else
-    send_reply(empty_message{});
+  send_reply(empty_message{});
   return status::ok;
 }
 

@@ -81,6 +81,7 @@ void replica_link::drop(const char *reason, status code) {
   step_ = step::idle;
   awaits_reply_ = false;
   failure_ = status::ok;
+  waiting_mark_.reset();
   remote_.clear();
   changes_.detach_all(options_.peer);
   auto const ended = std::exchange(channel_, nullptr);
@@ -101,6 +102,12 @@ bool replica_link::has_room() const {
 bool replica_link::send_batches() {
   bool has_sent = false;
   while (channel_ != nullptr && has_room()) {
+    if (waiting_mark_ != nullptr && outstanding_count_ > 0)
+      break;
+    if (waiting_mark_ != nullptr) {
+      send_mark();
+      has_sent = true;
+    }
     auto batch = std::make_shared<replica_batch>();
     if (!changes_.take_batch(options_.peer, *batch))
       break;
@@ -115,8 +122,14 @@ bool replica_link::send_batches() {
 void replica_link::send_batch(std::shared_ptr<replica_batch> batch) {
   for (size_t i = 0; i < batch->changes.size(); i++)
     send_change(batch, i);
-  if (!batch->changes.empty())
-    return;
+  if (batch->changes.empty())
+    waiting_mark_ = std::move(batch);
+}
+
+// The peer has acknowledged everything before the mark.
+void replica_link::send_mark() {
+  TND_ASSERT(waiting_mark_ != nullptr && outstanding_count_ == 0);
+  auto const batch = std::exchange(waiting_mark_, nullptr);
   outstanding_count_++;
   channel_->post(
       kind::replica_mark,
@@ -325,7 +338,7 @@ void replica_link::remove_page() {
 }
 
 void replica_link::enqueue_change(change added) {
-  replica_batch batch{target_.partition, target_.term, 0, {}, false};
+  replica_batch batch{target_.partition, target_.term, 0, {}, true};
   batch.changes.push_back(std::move(added));
   changes_.enqueue(options_.peer, std::move(batch));
 }

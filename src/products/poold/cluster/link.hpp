@@ -67,6 +67,7 @@ class replica_link {
   void drop(const char *reason, status code);
   bool send_batches();
   void send_batch(std::shared_ptr<replica_batch> batch);
+  void send_mark();
   void send_change(const std::shared_ptr<replica_batch> &batch, size_t index);
   void finish_request(const std::shared_ptr<replica_batch> &batch, bool is_last, status code);
   bool advance_sync();
@@ -90,6 +91,7 @@ class replica_link {
   static constexpr uint64_t reconnect_ns_min = 100'000'000, reconnect_ns_max = 2'000'000'000;
   uint64_t retry_ns_ = 0, reconnect_ns_ = reconnect_ns_min, connection_count_ = 0;
   status failure_ = status::ok;  // a reply because of which the link is to be dropped
+  std::shared_ptr<replica_batch> waiting_mark_;  // until nothing before it is outstanding
   size_t outstanding_count_ = 0;
   uint64_t outstanding_size_ = 0;
 
