@@ -124,6 +124,14 @@ server::~server() {
     (void)waitpid(pid_, nullptr, 0);
 }
 
+void server::kill_now() {
+  if (has_ended())
+    return;
+  (void)kill(-pid_, SIGKILL);
+  (void)waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
 bool server::has_ended() {
   if (pid_ >= 0 && waitpid(pid_, nullptr, WNOHANG) == pid_)
     pid_ = -1;

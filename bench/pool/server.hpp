@@ -41,6 +41,13 @@ class server {
   // is over or the program has ended.
   void wait_until(const std::function<bool()> &is_ready, double limit_s);
 
+  pid_t process_id() const {
+    return pid_;
+  }
+
+  // Ends it as a crash would, and waits for its end.
+  void kill_now();
+
   // Writes a line to its standard input, or reads one from its standard output without the line
   // end; throws after `limit_s`.
   void say(const std::string &line);
