@@ -91,10 +91,11 @@ class attack {
     auto facts = decode_entries(header, metadata);
     if (!facts.ok())
       return;
-    auto const head_size = record_head_size(facts.value());
-    require(head_size.ok(), "what was decoded cannot be encoded");
-    auto again = head_size;
-    block_buffer head{again.value()};
+    auto moved = facts;
+    auto const sizes = lay_out_record(true, moved.value());
+    require(sizes.ok(), "what was decoded cannot be encoded");
+    auto again = sizes;
+    block_buffer head{again.value().head};
     encode_record(header, header.size, facts.value(), head.span());
     auto second =
         decode_entries(header, head.span().subspan(record_header_size, header.metadata_size));
@@ -119,7 +120,8 @@ class attack {
     require(opened.ok(), "the log does not open");
     auto log = std::move(opened).value();
     uint64_t seen = 0;
-    log->visit([&](const live_object &each) { seen += log->find(each.meta.version) == &each; });
+    log->visit(
+        [&](const live_object &each) { seen += log->find(each.meta.version)->meta == each.meta; });
     require(seen == log->counters().object_count, "the object count is wrong");
     put(*log);
     for (uint32_t i = 0; i < 2'000 && log->next_wake_ns() == 0; i++) {

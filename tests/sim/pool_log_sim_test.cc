@@ -298,13 +298,12 @@ class log_run {
 
   // A live object, read in part while the log continues.
   void check_read() {
-    const live_object *chosen = nullptr;
+    std::optional<live_object> chosen;
     log_->visit([&](const live_object &each) {
-      if (each.offset != 0 && each.meta.size != 0 &&
-          (chosen == nullptr || world_.random.chance(20)))
-        chosen = &each;
+      if (each.offset != 0 && each.meta.size != 0 && (!chosen || world_.random.chance(20)))
+        chosen = each;
     });
-    if (chosen == nullptr)
+    if (!chosen)
       return;
     uint64_t const version = chosen->meta.version, offset = world_.random.below(chosen->meta.size);
     auto const buffer = std::make_shared<std::string>(chosen->meta.size - offset, '?');
@@ -383,10 +382,10 @@ class log_run {
         versions.push_back(each.meta.version);
     });
     for (uint64_t const version : versions) {
-      auto const *const object = log_->find(version);
-      if (object == nullptr && !strict_)
+      auto const object = log_->find(version);
+      if (!object && !strict_)
         continue;  // compaction has found it damaged
-      if (object == nullptr)
+      if (!object)
         return fail("reading takes an object away");
       auto const meta = object->meta;
       std::string text(meta.size, '?');

@@ -42,6 +42,9 @@ struct namespace_statistics {
 inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects = 3;
 inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10,
                           flag_keep = 1 << 11;
+constexpr bool is_evictable(uint32_t flags) noexcept {
+  return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0;
+}
 inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
 static_assert(flags_of_objects == (flag_evictable | flag_pinned));
 static_assert((flags_of_objects & (commit_flags | flag_exclusive | flag_keep)) == 0);

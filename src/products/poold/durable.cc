@@ -1,4 +1,4 @@
-// The journal over the log: queueing of changes, divergence after failures, and restore.
+// The journal over the log: queueing of changes, and divergence after failures.
 #include "products/poold/durable.hpp"
 
 #include <fcntl.h>
@@ -19,22 +19,8 @@
 namespace tanada::poold {
 namespace {
 
-constexpr uint64_t idle_pause_ns = 50'000;  // between two polls of a busy log
 constexpr uint64_t journal_file_size = uint64_t{16} << 20,
-                   journal_size = uint64_t{64} << 20;  // a record takes 4 KiB
-constexpr uint64_t read_part_max = uint64_t{64} << 20;
-constexpr uint64_t large_object_size = uint64_t{64} << 10;  // smaller ones are not page-aligned
-
-std::vector<wire::pool::range> ranges_of(const pool::live_object &object) {
-  std::vector<wire::pool::range> places;
-  for (const pool::extent &place : object.extents)
-    places.push_back({place.offset, place.size});
-  return places;
-}
-
-bool is_evictable(uint32_t flags) {
-  return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0;
-}
+                   journal_size = uint64_t{64} << 20;   // a record takes 4 KiB
 
 // The options of the log in options.folder, without its reserve.
 pool::log_options log_options_for(const durable_options &options, const std::string &url) {
@@ -52,17 +38,6 @@ pool::log_options log_options_for(const durable_options &options, const std::str
   }
   settings.compact_above = std::min(settings.compact_above, options.size_max / 2);
   return settings;
-}
-
-pool::checksum checksum_of(pool::checksum_kind kind, const std::vector<iovec> &parts) {
-  pool::checksum sum{kind};
-  for (const iovec &part : parts)
-    sum.add(part.iov_base, part.iov_len);
-  return sum;
-}
-
-info metadata_of(const pool::object_meta &meta) {
-  return {meta.size, meta.version, meta.created_ns, meta.checksum, uint32_t(meta.kind), 0};
 }
 
 }  // namespace
@@ -316,7 +291,9 @@ status durable_journal::make_put(const change &source, pool::change &logged) {
                  pool::checksum_kind(stored_object.metadata.checksum_kind),
                  stored_object.metadata.checksum};
   if (logged.meta.kind == pool::checksum_kind::none) {
-    auto const sum = checksum_of(pool::checksum_kind::crc32c, parts);
+    pool::checksum sum{pool::checksum_kind::crc32c};
+    for (const iovec &part : parts)
+      sum.add(part.iov_base, part.iov_len);
     logged.meta.kind = sum.kind();
     logged.meta.checksum = sum.value();
   }
@@ -405,7 +382,7 @@ void durable_journal::hold_superseded(entry &item, bool is_kept) {
   if (!is_kept || item.transaction.empty())
     return;
   std::erase_if(held_objects_, [&](const held_object &held) {
-    return held.order <= item.order && log_->find(held.object->metadata.version) == nullptr;
+    return held.order <= item.order && !log_->find(held.object->metadata.version);
   });
 }
 
@@ -559,209 +536,6 @@ status log_divergence::record_logged(const std::vector<change> &changes,
     }
   }
   return code;
-}
-
-status durable_journal::restore(catalog &target) {
-  std::vector<pool::live_object> objects;
-  log_->visit([&](const pool::live_object &object) { objects.push_back(object); });
-  TND_TRY(check_size(objects));
-  damaged_objects damaged;
-  size_t restored_count = 0;
-  auto const reserved = options_.with_data ? reserve(target, objects) : std::vector<uint64_t>{};
-  auto large = options_.with_data ? restore_large(target, objects) : objects_by_version{};
-  for (const pool::live_object &object : objects) {
-    auto const known = large.extract(object.meta.version);
-    auto restored = known ? std::move(known.mapped()) : restore_object(target, object);
-    if (restored.ok()) {
-      bind_restored(target, object, restored.value());
-      restored_count++;
-    } else {
-      TND_TRY(record_damaged(object, restored.error(), damaged));
-    }
-  }
-  for (uint64_t const namespace_id : reserved)
-    target.close_namespace(namespace_id, false, 0);
-  memory_.end_reservations();
-  // All intact objects have their memory now.
-  size_t const kept_count = keep_all_damaged(target, damaged);
-  target.raise_version(log_->highest_version());
-  log(kept_count == 0 ? log_level::info : log_level::error,
-      "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",
-      restored_count,
-      kept_count,
-      objects.size() - restored_count - kept_count);
-  return status::ok;
-}
-
-void durable_journal::bind_restored(catalog &target,
-                                    const pool::live_object &source,
-                                    const object_ref &restored) {
-  restored->flags.fetch_or(flag_durable);
-  restored->is_discardable = options_.with_data || is_evictable(source.meta.flags);
-  target.restore(source.meta.name, restored);
-}
-
-// Record an object that cannot be restored. Returns an error if that is not due to damage, and the
-// restore has to end.
-status durable_journal::record_damaged(const pool::live_object &source,
-                                       status cause,
-                                       damaged_objects &damaged) const {
-  TND_ASSERT(cause != status::ok);
-  // Otherwise compaction found its bytes damaged in the meantime, dropped the object and logged it.
-  if (log_->find(source.meta.version) != nullptr)
-    damaged.emplace_back(&source, cause);
-  if (cause != status::no_space && cause != status::no_memory && cause != status::timed_out)
-    return status::ok;
-  return fail(cause,
-              "{}/{} of {} bytes cannot be restored ({}) and nothing was dropped: start with the "
-              "--size it was written with",
-              source.meta.namespace_name,
-              source.meta.name,
-              source.meta.size,
-              tnd_status_name(tnd_status(cause)));
-}
-
-// Reserve memory for exactly the objects of each namespace: in a full pool, memory that one
-// namespace does not need is missing in another. Returns the namespaces that it has entered.
-std::vector<uint64_t> durable_journal::reserve(catalog &target,
-                                               const std::vector<pool::live_object> &objects) {
-  std::map<std::string, uint64_t> sizes;
-  for (const pool::live_object &object : objects) {
-    sizes[object.meta.namespace_name] += pool_memory::allocated_size(object.meta.size);
-  }
-  std::vector<uint64_t> entered;
-  for (auto const &[name, size] : sizes) {
-    auto namespace_id = target.open_namespace(name, false);
-    if (!namespace_id.ok())
-      continue;
-    entered.push_back(namespace_id.value());
-    memory_.reserve(namespace_id.value(), size);
-  }
-  return entered;
-}
-
-// Restore large objects first, because small ones fit into what they leave: a full pool may not fit
-// in another order. Objects without space are left out here. They are tried again later, when
-// evictable objects may make space.
-durable_journal::objects_by_version durable_journal::restore_large(
-    catalog &target, const std::vector<pool::live_object> &objects) {
-  std::vector<const pool::live_object *> by_size;
-  for (const pool::live_object &object : objects) {
-    if (object.meta.size >= large_object_size)
-      by_size.push_back(&object);
-  }
-  std::stable_sort(by_size.begin(), by_size.end(), [](auto const *lhs, auto const *rhs) {
-    return lhs->meta.size > rhs->meta.size;
-  });
-  objects_by_version restored;
-  for (const pool::live_object *object : by_size) {
-    auto restored_object = restore_object(target, *object);
-    if (restored_object.error() != status::no_space)
-      restored.emplace(object->meta.version, std::move(restored_object));
-  }
-  return restored;
-}
-
-// Check that the backing file is large enough for all its objects.
-status durable_journal::check_size(const std::vector<pool::live_object> &objects) const {
-  uint64_t needed_size = 0;
-  for (const pool::live_object &object : objects) {
-    for (const pool::extent &place : object.extents)
-      needed_size = std::max(needed_size, place.offset + place.size);
-  }
-  if (options_.with_data || needed_size <= memory_.capacity())
-    return status::ok;
-  return fail(status::no_space,
-              "the pool's file has objects up to byte {}, and its size is given as {}: start with "
-              "--size {} or more",
-              needed_size,
-              memory_.capacity(),
-              needed_size);
-}
-
-result<object_ref> durable_journal::restore_object(catalog &target,
-                                                   const pool::live_object &source) {
-  const pool::object_meta &meta = source.meta;
-  uint64_t const owner = target.open_restored_namespace(meta.namespace_name);
-  auto restored = options_.with_data
-                      ? target.create_restored(owner, meta.size, meta.flags)
-                      : target.create_at(owner, meta.size, meta.flags, ranges_of(source));
-  if (!restored.ok())
-    return restored.error();
-  restored.value()->metadata = metadata_of(meta);
-  TND_TRY(check_bytes(source, *restored.value()));
-  return restored;
-}
-
-status durable_journal::check_bytes(const pool::live_object &source, object &target) {
-  if (options_.with_data)
-    TND_TRY(read_back(source, target));
-  std::vector<iovec> parts;
-  target.append_parts(0, source.meta.size, parts);
-  bool const is_intact = checksum_of(source.meta.kind, parts).value() == source.meta.checksum;
-  return is_intact ? status::ok : status::corrupt;
-}
-
-// Returns the number of objects that are kept.
-size_t durable_journal::keep_all_damaged(catalog &target, const damaged_objects &damaged) {
-  size_t kept_count = 0;
-  for (auto const &[object, cause] : damaged)
-    kept_count += keep_damaged(target, *object, cause);
-  return kept_count;
-}
-
-// Keep a damaged object, because a later start or the operator may be able to read it. Returns
-// whether it is kept. An evictable object is dropped: its memory may have been reused before its
-// removal was logged, so no data are lost.
-bool durable_journal::keep_damaged(catalog &target, const pool::live_object &source, status cause) {
-  const pool::object_meta &meta = source.meta;
-  bool const is_cached_copy =
-      is_evictable(meta.flags) && (cause == status::corrupt || cause == status::busy);
-  log(is_cached_copy ? log_level::warning : log_level::error,
-      "pool: {}/{}, version {}, {} bytes, is damaged ({}): {}",
-      meta.namespace_name,
-      meta.name,
-      meta.version,
-      meta.size,
-      tnd_status_name(tnd_status(cause)),
-      is_cached_copy ? "dropped, since it is evictable"
-                     : "kept aside; reading it is EIO until it is replaced or removed");
-  if (is_cached_copy) {
-    pool::change removal;
-    removal.kind = pool::change_kind::remove;
-    removal.meta.version = meta.version;
-    (void)log_->append({removal}, [](status) {});
-    return false;
-  }
-  uint64_t const owner = target.open_restored_namespace(meta.namespace_name);
-  object_ref const damaged = target.create_damaged(owner, meta.flags, ranges_of(source));
-  damaged->metadata = metadata_of(meta);
-  damaged->flags.fetch_or(flag_durable);
-  target.restore(meta.name, damaged);
-  return true;
-}
-
-status durable_journal::read_back(const pool::live_object &source, object &target) {
-  for (uint64_t offset = 0; offset < source.meta.size;) {
-    uint64_t const size = std::min(read_part_max, source.meta.size - offset);
-    std::vector<iovec> parts;
-    target.append_parts(offset, size, parts);
-    std::vector<seams::store_buffer> buffers;
-    for (const iovec &part : parts)
-      buffers.push_back({static_cast<std::byte *>(part.iov_base), part.iov_len});
-    status code = status::ok;
-    bool done = false;
-    TND_TRY(log_->read(source.meta.version, offset, std::move(buffers), [&](status outcome) {
-      code = outcome;
-      done = true;
-    }));
-    while (!done)
-      if (!log_->poll())
-        clock_.sleep_ns(idle_pause_ns);
-    TND_TRY(code);
-    offset += size;
-  }
-  return status::ok;
 }
 
 }  // namespace tanada::poold

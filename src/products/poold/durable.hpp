@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -143,22 +144,56 @@ class durable_journal final : public journal {
   status make_put(const change &source, pool::change &logged);
   status add_extents(const object &source, pool::change &logged);
   void complete(entry &item, status code);
-  using damaged_objects = std::vector<std::pair<const pool::live_object *, status>>;
+  // Restore (durable_restore.cc).
+  struct placed_object {
+    uint64_t file_sequence, offset;  // of its bytes in the log, or 0 and its offset in the file
+    uint64_t size, version;
+  };
+  // A part of the log that has been read, with the bytes of small objects.
+  struct log_window {
+    uint64_t file_sequence = 0, offset = 0;
+    std::vector<std::byte> bytes = {};
+
+    bool contains(const pool::live_object &source) const;
+    void copy_to(const pool::live_object &source, std::span<const iovec> parts) const;
+  };
+  using damaged_objects = std::vector<std::pair<pool::live_object, status>>;
+  struct restored_objects {
+    std::map<uint64_t, result<object_ref>> large = {};  // by version; not bound yet
+    damaged_objects damaged = {};
+    size_t count = 0;
+  };
+  using read_starter = std::function<status(pool::durable_log &, std::function<void(status)>)>;
+  std::vector<placed_object> objects_by_place() const;
+  status restore_first(catalog &target,
+                       std::span<const placed_object> objects,
+                       log_window &window,
+                       restored_objects &restored);
+  void read_window(const pool::live_object &source,
+                   std::span<const placed_object> objects,
+                   log_window &window);
   status record_damaged(const pool::live_object &source,
                         status cause,
                         damaged_objects &damaged) const;
-  status check_size(const std::vector<pool::live_object> &objects) const;
-  std::vector<uint64_t> reserve(catalog &target, const std::vector<pool::live_object> &objects);
-  using objects_by_version = std::map<uint64_t, result<object_ref>>;
-  objects_by_version restore_large(catalog &target, const std::vector<pool::live_object> &objects);
+  status check_size() const;
+  std::vector<uint64_t> reserve(catalog &target);
+  void restore_large(catalog &target,
+                     std::span<const placed_object> objects,
+                     restored_objects &restored);
   void bind_restored(catalog &target, const pool::live_object &source, const object_ref &restored);
-  result<object_ref> restore_object(catalog &target, const pool::live_object &source);
+  result<object_ref> restore_object(catalog &target,
+                                    const pool::live_object &source,
+                                    const log_window &window);
   size_t keep_all_damaged(catalog &target, const damaged_objects &damaged);
   bool keep_damaged(catalog &target, const pool::live_object &source, status cause);
-  status check_bytes(const pool::live_object &source, object &target);
+  status check_bytes(const pool::live_object &source, const log_window &window, object &target);
+  status read_back(const pool::live_object &source, object &target);
+  status wait_for_read(const read_starter &start_read);
+
   void hold_superseded(entry &item, bool is_kept);
   void update_discardable(const entry &item, bool is_kept) const;
-  status read_back(const pool::live_object &source, object &target);
+
+  static constexpr uint64_t idle_pause_ns = 50'000;  // between two polls of a busy log
 
   seams::clock &clock_;
   pool_memory &memory_;

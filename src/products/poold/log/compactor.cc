@@ -28,7 +28,9 @@ bool compactor::is_worthwhile(const log_file &file, uint64_t free_size) const {
     return true;  // later files cannot be removed before it
   uint64_t const live = state_.live.live_size(file.identity.file_sequence);
   uint64_t const needed = live + state_.live.rewrite_size(file.identity.file_sequence);
-  if (needed > free_size || free_size - needed < copy_overhead)
+  // Copies of small objects share records, which have some padding.
+  uint64_t const padded = needed + needed / 8;
+  if (padded > free_size || free_size - padded < copy_overhead)
     return false;
   bool const gains = fruitless_count_ != state_.content_count;
   // The mark that allows the removal of a small file may need a file of its own, and that file
@@ -136,9 +138,9 @@ void compactor::copy(std::vector<log_entry> entries) {
   uint64_t size = 0;
   for (const auto &entry : work->entries) {
     work->offsets.push_back(size);
-    auto const *const object =
-        entry.kind == entry_kind::put ? state_.live.find(entry.meta.version) : nullptr;
-    if (object == nullptr || object->offset == 0)
+    auto const object =
+        entry.kind == entry_kind::put ? state_.live.find(entry.meta.version) : std::nullopt;
+    if (!object || object->offset == 0)
       continue;
     size += whole_blocks(entry.meta.size);
   }
@@ -164,7 +166,8 @@ void compactor::read(const std::shared_ptr<batch> &work) {
   for (size_t i = 0; i < work->entries.size(); i++) {
     if (work->offsets[i + 1] == work->offsets[i])
       continue;
-    auto const *const object = state_.live.find(work->entries[i].meta.version);
+    auto const object = state_.live.find(work->entries[i].meta.version);
+    TND_ASSERT(object.has_value());
     state_.io.post(make_transfer_op(seams::store_op_kind::read,
                                     victim_->handle,
                                     object->offset,
@@ -219,23 +222,22 @@ void compactor::drop_damaged(batch &work) {
 void compactor::write(const std::shared_ptr<batch> &work) {
   drop_damaged(*work);
   work->pending_record_count = 1;
-  size_t begin = 0;
-  uint64_t size = record_header_size;
-  for (size_t i = 0; i < work->entries.size(); i++) {
-    uint64_t const more = stored_size(work->entries[i]);
-    if (i != begin && size + more > block_size) {
-      submit(work, begin, i);
-      begin = i;
-      size = record_header_size;
+  bool const with_data = state_.options.with_data;
+  for (size_t begin = 0; begin < work->entries.size();) {
+    record_packer packer;
+    bool may_add = true;
+    for (size_t i = begin; may_add && i < work->entries.size(); i++) {
+      const log_entry &entry = work->entries[i];
+      may_add = packer.add(stored_size(entry), head_data_size(entry, with_data));
     }
-    size += more;
+    submit(work, begin, begin + packer.count());
+    begin += packer.count();
   }
-  submit(work, begin, work->entries.size());
   work->pending_record_count--;
 }
 
 void compactor::submit(const std::shared_ptr<batch> &work, size_t begin, size_t end) {
-  TND_ASSERT(begin <= end && end <= work->entries.size());
+  TND_ASSERT(begin < end && end <= work->entries.size());
   std::vector<log_entry> entries(work->entries.begin() + std::ptrdiff_t(begin),
                                  work->entries.begin() + std::ptrdiff_t(end));
   byte_spans data;
@@ -251,9 +253,7 @@ void compactor::submit(const std::shared_ptr<batch> &work, size_t begin, size_t 
   record->data = std::move(data);
   record->is_internal = true;
   state_.moved_size += record->size;
-  record->callback = [this, work](status code) {
-    on_record_done(*work, code);
-  };
+  record->callbacks.emplace_back([this, work](status code) { on_record_done(*work, code); });
   work->pending_record_count++;
   writer_.submit_front(std::move(record));
 }
@@ -277,12 +277,12 @@ void compactor::mark() {
   TND_ASSERT(new_record.ok());
   auto record = std::move(new_record).value();
   record->is_internal = true;
-  record->callback = [this](status code) {
+  record->callbacks.emplace_back([this](status code) {
     if (code == status::ok)
       phase_ = phase::ready;
     else
       fail(code, "write a mark");
-  };
+  });
   writer_.submit_front(std::move(record));
 }
 

@@ -16,7 +16,9 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t file_magic = 0x31474F4C444E54AAu;    // "\xAATNDLOG1"
 constexpr uint64_t record_magic = 0x31434552444E54BBu;  // "\xBBTNDREC1"
-constexpr uint32_t format_version = 1;
+constexpr uint32_t format_version = 2, oldest_format = 1;
+constexpr uint64_t head_data_size_max = block_size - 1;         // of one put
+constexpr uint64_t all_head_data_size_max = uint64_t{1} << 20;  // of a record
 
 struct stored_file_header {
   uint64_t magic, checksum;  // the checksum covers all fields after it
@@ -111,7 +113,8 @@ class byte_reader {
 // Whether a put's data or extents have its size.
 bool has_valid_ranges(const record_header &header, const log_entry &put) {
   if (put.data_offset != 0) {
-    return put.extents.empty() && put.data_offset % block_size == 0 &&
+    return put.extents.empty() && put.data_offset == align_to_word(put.data_offset) &&
+           put.data_offset >= record_header_size + uint64_t{header.metadata_size} &&
            range_fits(put.data_offset, put.meta.size, header.size);
   }
   uint64_t size = 0;
@@ -213,31 +216,66 @@ void encode_entry(const log_entry &entry, std::span<std::byte> target) {
 
 }  // namespace
 
+uint64_t stored_size(size_t text_size, size_t extent_count) {
+  return sizeof(stored_entry) + align_to_word(text_size) + extent_count * sizeof(extent);
+}
+
 uint64_t stored_size(const log_entry &entry) {
-  return sizeof(stored_entry) +
-         align_to_word(entry.meta.namespace_name.size() + entry.meta.name.size()) +
-         entry.extents.size() * sizeof(extent);
+  return stored_size(entry.meta.namespace_name.size() + entry.meta.name.size(),
+                     entry.extents.size());
 }
 
-result<uint64_t> record_head_size(std::span<const log_entry> entries) {
-  uint64_t size = 0;
+uint64_t head_data_size(uint64_t size) {
+  return size <= head_data_size_max ? align_to_word(size) : 0;
+}
+
+uint64_t head_data_size(const log_entry &entry, bool with_data) {
+  bool const has_data = with_data && entry.kind == entry_kind::put;
+  return has_data ? head_data_size(entry.meta.size) : 0;
+}
+
+result<record_sizes> lay_out_record(bool with_data, std::span<log_entry> entries) {
+  uint64_t metadata_size = 0;
   for (const auto &entry : entries)
-    size += stored_size(entry);
-  if (size > metadata_size_max || entries.size() > change_count_max)
+    metadata_size += stored_size(entry);
+  if (metadata_size > metadata_size_max || entries.size() > change_count_max)
     return status::too_big;
-  return whole_blocks(record_header_size + size);
-}
-
-uint64_t record_layout(uint64_t head_size, bool with_data, std::span<log_entry> entries) {
-  uint64_t size = head_size;
+  uint64_t const begin = record_header_size + metadata_size;
+  uint64_t end = begin;
   for (auto &entry : entries) {
     entry.data_offset = 0;
-    if (!with_data || entry.kind != entry_kind::put)
+    uint64_t const size = head_data_size(entry, with_data);
+    if (size == 0 || end - begin + size > all_head_data_size_max)
       continue;
-    entry.data_offset = size;
-    size += whole_blocks(entry.meta.size);
+    entry.data_offset = end;
+    end += size;
   }
-  return size;
+  record_sizes sizes{.head = whole_blocks(end), .record = whole_blocks(end)};
+  for (auto &entry : entries) {
+    if (!with_data || entry.kind != entry_kind::put || entry.data_offset != 0)
+      continue;
+    entry.data_offset = sizes.record;
+    sizes.record += whole_blocks(entry.meta.size);
+  }
+  return sizes;
+}
+
+bool record_packer::add(uint64_t metadata_size, uint64_t data_size) {
+  uint64_t const size =
+      record_header_size + metadata_size_ + metadata_size + data_size_ + data_size;
+  bool const fits = record_header_size + metadata_size_ + metadata_size <= block_size &&
+                    whole_blocks(size) <= limit_;
+  if (count_ != 0 && !fits)
+    return false;
+  metadata_size_ += metadata_size;
+  data_size_ += data_size;
+  count_++;
+  double const share = double(size) / double(whole_blocks(size));
+  if (share >= best_share_ || best_count_ == 0) {
+    best_share_ = share;
+    best_count_ = count_;
+  }
+  return fits;
 }
 
 void encode_file_header(const file_header &header, std::span<std::byte> block) {
@@ -255,9 +293,15 @@ void encode_file_header(const file_header &header, std::span<std::byte> block) {
   std::memcpy(block.data(), &stored, sizeof stored);
 }
 
+bool has_unknown_format(std::span<const std::byte> block) {
+  stored_file_header stored;
+  return load_header(block, file_magic, stored) &&
+         (stored.format < oldest_format || stored.format > format_version);
+}
+
 std::optional<file_header> decode_file_header(std::span<const std::byte> block) {
   stored_file_header stored;
-  if (!load_header(block, file_magic, stored) || stored.format != format_version ||
+  if (has_unknown_format(block) || !load_header(block, file_magic, stored) ||
       stored.block != block_size)
     return {};
   if (stored.first_sequence == 0 || stored.with_data > 1)

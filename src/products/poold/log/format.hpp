@@ -1,8 +1,11 @@
 // products/poold/log/format.hpp: the format of log files. All numbers are little endian, as on the
 // supported processors.
 //
-// A file is a header block followed by records, each at a multiple of 4096. A record is a header
-// and the changes' metadata, padded, then the data of each put, each padded. A record contains its
+// A file is a header block followed by records, each at a multiple of 4096. A record is its head,
+// padded, then the data of large puts, each padded. The head is a header, the changes' metadata,
+// and the data of small puts. The changes of several transactions may share a record. They are then
+// durable together, or none of them is. Files of format 1 have all data after the head, and one
+// transaction in a record. They are read, and not written any more. A record contains its
 // position (pool, file, offset) and its sequence number, which is counted through all files. A
 // stale or misdirected block is therefore never taken for a record. A record also contains the
 // number of the last record that was synced when it was written. This distinguishes damage from
@@ -66,19 +69,50 @@ constexpr uint64_t make_order(uint64_t sequence, size_t index) noexcept {
 
 // The stored size of the change's metadata.
 uint64_t stored_size(const log_entry &entry);
+uint64_t stored_size(size_t text_size, size_t extent_count);
 
-// The size of the header and the metadata, in whole blocks. too_big: more metadata or changes than
-// types.hpp allows.
-result<uint64_t> record_head_size(std::span<const log_entry> entries);
+// The size in the head of a record that the data of a put of `size` bytes take; 0: they lie after
+// the head.
+uint64_t head_data_size(uint64_t size);
+uint64_t head_data_size(const log_entry &entry, bool with_data);
 
-// Lay out the data of the puts after the head: set each data_offset, and return the record's size.
-uint64_t record_layout(uint64_t head_size, bool with_data, std::span<log_entry> entries);
+struct record_sizes {
+  uint64_t head = 0, record = 0;  // bytes, whole blocks
+};
+
+// Lay out a record: set each data_offset. too_big: more metadata or changes than types.hpp allows.
+result<record_sizes> lay_out_record(bool with_data, std::span<log_entry> entries);
+
+// Chooses how many parts, added in order, share one record. The metadata has one block, so that a
+// damaged block affects few objects. Not thread-safe.
+class record_packer {
+ public:
+  static constexpr uint64_t size_max = 16 * block_size;  // of a record, unless the first is larger
+
+  explicit record_packer(uint64_t limit = size_max) : limit_{limit} {}
+
+  // False: the part does not fit, and no further one may be added.
+  bool add(uint64_t metadata_size, uint64_t data_size);
+
+  // The number of parts with which the record has the least padding; at least 1.
+  size_t count() const noexcept {
+    return best_count_;
+  }
+
+ private:
+  uint64_t limit_, metadata_size_ = 0, data_size_ = 0;
+  size_t count_ = 0, best_count_ = 0;
+  double best_share_ = 0;  // of the record that is not padding
+};
+
+// Whether the block is a valid file header in a format that this program does not know.
+bool has_unknown_format(std::span<const std::byte> block);
 
 void encode_file_header(const file_header &header, std::span<std::byte> block);
 std::optional<file_header> decode_file_header(std::span<const std::byte> block);
 
-// Encode a record's head into `head`, which has record_head_size() zero bytes. Fills in
-// header.metadata_*, size and change_count.
+// Encode a record's head into `head`, which has record_sizes::head zero bytes, except for the data
+// in it. Fills in header.metadata_*, size and change_count.
 void encode_record(record_header &header,
                    uint64_t size,
                    std::span<const log_entry> entries,

@@ -19,10 +19,9 @@ encoded encode(std::vector<log_entry> entries, bool with_data) {
   record.header.offset = 8192;
   record.header.sequence = 7;
   record.header.durable_sequence = 6;
-  uint64_t const head_size = record_head_size(entries).value();
-  uint64_t const size = record_layout(head_size, with_data, entries);
-  record.head = block_buffer{head_size};
-  encode_record(record.header, size, entries, record.head.span());
+  record_sizes const sizes = lay_out_record(with_data, entries).value();
+  record.head = block_buffer{sizes.head};
+  encode_record(record.header, sizes.record, entries, record.head.span());
   return record;
 }
 
@@ -129,10 +128,67 @@ TEST(pool_log_format, a_file_header_comes_back_or_not_at_all) {
 
 TEST(pool_log_format, too_much_is_refused) {
   std::vector<log_entry> entries(change_count_max + 1);
-  EXPECT_EQ(record_head_size(entries).error(), status::too_big);
+  EXPECT_EQ(lay_out_record(true, entries).error(), status::too_big);
   entries.resize(1);
   entries[0].extents.resize(metadata_size_max / sizeof(extent));
-  EXPECT_EQ(record_head_size(entries).error(), status::too_big);
+  EXPECT_EQ(lay_out_record(true, entries).error(), status::too_big);
+}
+
+TEST(pool_log_format, small_data_follow_the_metadata_and_large_data_the_head) {
+  std::vector<log_entry> entries(4);
+  uint64_t const sizes[] = {10, 5'000, 0, 20};
+  for (size_t i = 0; i < entries.size(); i++) {
+    entries[i].meta.name = "n";
+    entries[i].meta.size = sizes[i];
+  }
+  auto const layout = lay_out_record(true, entries).value();
+  uint64_t const begin = record_header_size + 4 * stored_size(entries[0]);
+  EXPECT_EQ(layout.head, block_size);
+  EXPECT_EQ(layout.record, 3 * block_size);
+  EXPECT_EQ(entries[0].data_offset, begin);
+  EXPECT_EQ(entries[1].data_offset, block_size);
+  EXPECT_EQ(entries[2].data_offset, 3 * block_size);
+  EXPECT_EQ(entries[3].data_offset, begin + 16);
+}
+
+TEST(pool_log_format, data_that_overlap_the_metadata_are_refused) {
+  auto record = encode(some_facts(), true);
+  auto entries = some_facts();
+  for (uint64_t const offset : {record_header_size, record_header_size + 8, size_t{4'100}}) {
+    entries[0].data_offset = offset;
+    entries[0].meta.size = 8;
+    record.head = block_buffer{record.head.size()};
+    encode_record(record.header, record.header.size, entries, record.head.span());
+    auto const metadata =
+        record.head.span().subspan(record_header_size, record.header.metadata_size);
+    EXPECT_EQ(decode_entries(record.header, metadata).error(), status::corrupt) << offset;
+  }
+}
+
+// How many parts of this size a packer puts into a record.
+size_t packed_count(uint64_t metadata_size, uint64_t data_size) {
+  record_packer packer;
+  for (int i = 0; i < 1'000 && packer.add(metadata_size, data_size); i++) {}
+  return packer.count();
+}
+
+TEST(pool_log_format, a_record_has_little_padding) {
+  for (uint64_t const data_size : {0, 8, 64, 200, 1'000, 1'300, 2'200, 3'000, 4'088}) {
+    uint64_t const count = packed_count(104, data_size);
+    uint64_t const size = record_header_size + count * (104 + data_size);
+    EXPECT_LE(record_header_size + count * 104, block_size);
+    EXPECT_LE(whole_blocks(size), record_packer::size_max);
+    EXPECT_GE(double(size) / double(whole_blocks(size)), 0.88) << data_size;
+  }
+}
+
+TEST(pool_log_format, a_part_that_does_not_fit_has_a_record_of_its_own) {
+  EXPECT_EQ(packed_count(2 * block_size, 0), 1u);
+  EXPECT_EQ(packed_count(100, 2 * record_packer::size_max), 1u);
+  record_packer packer{block_size};
+  EXPECT_TRUE(packer.add(100, 3'000));
+  EXPECT_FALSE(packer.add(100, 3'000));
+  EXPECT_EQ(packer.count(), 1u);
 }
 
 }  // namespace

@@ -212,7 +212,7 @@ status durable_log::append(const transaction &changes, status_function done) {
   if (waiting != 0 && waiting + record->size > options.queue_size_max)
     return status::again;
   record->data = std::move(outgoing.data);
-  record->callback = std::move(done);
+  record->callbacks.push_back(std::move(done));
   self.log_writer->submit(std::move(record));
   return status::ok;
 }
@@ -222,8 +222,8 @@ status durable_log::read(uint64_t version,
                          std::vector<seams::store_buffer> buffers,
                          status_function done) {
   auto &state = *parts_->state;
-  auto const *const object = state.live.find(version);
-  if (object == nullptr || object->offset == 0)
+  auto const object = state.live.find(version);
+  if (!object || object->offset == 0)
     return status::no_entry;
   uint64_t size = 0;
   for (const auto &buffer : buffers) {
@@ -232,11 +232,25 @@ status durable_log::read(uint64_t version,
   }
   if (!range_fits(offset, size, object->meta.size))
     return status::range;
-  auto const file = state.files.at(object->file_sequence);
+  return read_file(
+      object->file_sequence, object->offset + offset, std::move(buffers), std::move(done));
+}
+
+status durable_log::read_file(uint64_t file_sequence,
+                              uint64_t offset,
+                              std::vector<seams::store_buffer> buffers,
+                              status_function done) {
+  auto &state = *parts_->state;
+  auto const it = state.files.find(file_sequence);
+  if (it == state.files.end())
+    return status::no_entry;
+  uint64_t size = 0;
+  for (const auto &buffer : buffers)
+    size += buffer.size;
+  auto const file = it->second;
   file->user_count++;
   state.io.post(
-      make_transfer_op(
-          seams::store_op_kind::read, file->handle, object->offset + offset, std::move(buffers)),
+      make_transfer_op(seams::store_op_kind::read, file->handle, offset, std::move(buffers)),
       [&state, file, size, done = std::move(done)](const auto &read) {
         TND_ASSERT(file->user_count > 0);
         file->user_count--;
@@ -257,8 +271,6 @@ bool durable_log::poll() {
     auto record = make_record({}, self.options.with_data);
     TND_ASSERT(record.ok());
     record.value()->is_internal = true;
-    record.value()->callback = [](status) {
-    };
     self.log_writer->submit(std::move(record).value());
     self.log_writer->advance([] { return false; });
   }
@@ -306,7 +318,7 @@ status durable_log::drain(uint64_t deadline_ns) {
 void durable_log::visit(const std::function<void(const live_object &)> &visitor) const {
   parts_->state->live.visit(visitor);
 }
-const live_object *durable_log::find(uint64_t version) const {
+std::optional<live_object> durable_log::find(uint64_t version) const {
   return parts_->state->live.find(version);
 }
 uint64_t durable_log::highest_version() const {

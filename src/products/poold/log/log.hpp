@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "core/base/result.hpp"
 #include "products/poold/log/types.hpp"
@@ -71,6 +72,13 @@ class durable_log {
               std::vector<seams::store_buffer> buffers,
               status_function done);
 
+  // Read a range of a log file, such as that of several objects by their live_object::offset. As
+  // read(). Returns: ok; no_entry: the log has no such file.
+  status read_file(uint64_t file_sequence,
+                   uint64_t offset,
+                   std::vector<seams::store_buffer> buffers,
+                   status_function done);
+
   // Make progress without blocking. Returns whether anything completed.
   bool poll();
 
@@ -85,7 +93,7 @@ class durable_log {
 
   // Call `visitor` with each durable object, in no particular order. It must not call append().
   void visit(const std::function<void(const live_object &)> &visitor) const;
-  const live_object *find(uint64_t version) const;  // null: none; valid until the next poll()
+  std::optional<live_object> find(uint64_t version) const;  // empty: none
 
   // The highest version of all puts in the log's files, including removed objects. The caller's
   // next version must be above it.

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "backends/file/file_store.hpp"
 #include "products/poold/log/reserve_file.hpp"
+#include "products/poold/log/testing/format_1_log.hpp"
 #include "products/poold/log/testing/log_user.hpp"
 
 namespace tanada::pool {
@@ -59,6 +62,9 @@ class pool_log : public testing::Test {
   static std::string contents(const std::string &path) {
     std::ifstream file{path, std::ios::binary};
     return {std::istreambuf_iterator<char>{file}, {}};
+  }
+  std::string contents_of_log() const {
+    return contents(files().front());
   }
   static void contents_set(const std::string &path, const std::string &bytes) {
     std::ofstream{path, std::ios::binary | std::ios::trunc} << bytes;
@@ -186,10 +192,14 @@ TEST_F(pool_log, a_pool_without_an_identity_draws_one) {
   EXPECT_EQ(user().names(), (names_map{{"a", 1}}));
 }
 
+class pool_log_cut : public pool_log, public testing::WithParamInterface<size_t> {};
+
 // The last record follows those of a and b, and no record marks it as synced. The simulation does
-// this with zeros after the cut and with more objects.
-TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
-  std::string const a = some_bytes(5'000, 1), b = some_bytes(3'000, 2), c = some_bytes(2'000, 3);
+// this with zeros after the cut and with more objects. The last object's bytes lie in the head of
+// its record, or after it.
+TEST_P(pool_log_cut, at_every_byte_of_the_last_record) {
+  std::string const a = some_bytes(5'000, 1), b = some_bytes(3'000, 2),
+                    c = some_bytes(GetParam(), 3);
   ASSERT_EQ(user().open(options()), status::ok);
   ASSERT_EQ(user().commit({user().put("a", 1, a)}), status::ok);
   ASSERT_EQ(user().commit({user().put("b", 2, b), user().remove(1)}), status::ok);
@@ -197,7 +207,7 @@ TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
   ASSERT_EQ(user().commit({user().put("b", 3, c)}), status::ok);
   user().log.reset();
   std::string const whole = contents(path);
-  ASSERT_EQ(whole.size(), before.size() + 2 * 4'096);
+  ASSERT_EQ(whole.size(), before.size() + (GetParam() < 4'096 ? 1 : 3) * 4'096);
   for (size_t size = before.size(); size <= whole.size(); size++) {
     contents_set(path, whole.substr(0, size));
     ASSERT_EQ(user().open(options()), status::ok) << size;
@@ -215,12 +225,14 @@ TEST_F(pool_log, cut_at_every_byte_of_the_last_record) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(sizes, pool_log_cut, testing::Values(2'000, 5'000));
+
 TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   if (std::getenv("TND_LOG") != nullptr)
     GTEST_SKIP() << "TND_LOG decides what is logged";
   ASSERT_EQ(user().open(options()), status::ok);
-  ASSERT_EQ(user().commit({user().put("a", 1, some_bytes(100, 1))}), status::ok);
-  ASSERT_EQ(user().commit({user().put("b", 2, some_bytes(100, 1))}), status::ok);
+  ASSERT_EQ(user().commit({user().put("a", 1, some_bytes(5'000, 1))}), status::ok);
+  ASSERT_EQ(user().commit({user().put("b", 2, some_bytes(5'000, 1))}), status::ok);
   user().log.reset();
   std::string const path = files().at(0), whole = contents(path);
   contents_set(path, whole.substr(0, whole.size() - 4'096));
@@ -230,7 +242,7 @@ TEST_F(pool_log, a_torn_tail_is_said_in_one_line) {
   ASSERT_EQ(code, status::ok);
   EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 1) << output;
   for (const std::string &part : {std::string{"log-0000000000000001.tnd"},
-                                  std::string{"offset 12288"},
+                                  std::string{"offset 16384"},
                                   std::string{"the file ends in its data"}}) {
     EXPECT_NE(output.find(part), std::string::npos) << output;
   }
@@ -452,6 +464,128 @@ TEST_F(pool_log, groups_share_a_sync) {
   auto const counters = user().log->counters();
   EXPECT_EQ(counters.object_count, 500u);
   EXPECT_LE(counters.sync_count, 5u);
+}
+
+TEST_F(pool_log, small_objects_of_a_group_share_blocks) {
+  ASSERT_EQ(user().open(options()), status::ok);
+  ASSERT_EQ(user().commit({user().put("first", 1, "x")}), status::ok);
+  uint64_t const before = user().log->counters().stored_size;
+  constexpr uint64_t count = 1'000;
+  std::vector<std::string> contents;
+  for (uint64_t version = 2; version < 2 + count; version++)
+    contents.push_back(some_bytes(64, uint32_t(version)));
+  std::vector<std::shared_ptr<std::optional<status>>> outcomes;
+  uint64_t put_size = 0;
+  for (uint64_t version = 2; version < 2 + count; version++) {
+    std::string const name = "name" + std::to_string(version);
+    outcomes.push_back(user().begin({user().put(name, version, contents[version - 2])}));
+    put_size += 64 + name.size();
+  }
+  for (const auto &outcome : outcomes)
+    ASSERT_EQ(user().wait(outcome), status::ok);
+  EXPECT_LE(user().log->counters().stored_size - before, 4 * put_size);
+  ASSERT_EQ(user().open(options()), status::ok);
+  for (uint64_t version = 2; version < 2 + count; version++)
+    ASSERT_EQ(user().read(version), contents[version - 2]) << version;
+}
+
+TEST_F(pool_log, a_lone_small_object_takes_one_block) {
+  ASSERT_EQ(user().open(options()), status::ok);
+  ASSERT_EQ(user().commit({user().put("first", 1, "x")}), status::ok);
+  uint64_t const before = user().log->counters().stored_size;
+  ASSERT_EQ(user().commit({user().put("lone", 2, some_bytes(3'000, 1))}), status::ok);
+  EXPECT_EQ(user().log->counters().stored_size - before, 4'096u);
+}
+
+TEST_F(pool_log, objects_of_one_transaction_of_any_size_come_back) {
+  for (size_t const count : {1, 50, 1'000}) {
+    ASSERT_EQ(user().open(options()), status::ok);
+    std::vector<std::string> contents;
+    for (size_t i = 0; i < count; i++)
+      contents.push_back(some_bytes(i * 37 % 9'000, uint32_t(i)));
+    uint64_t const first = user().log->highest_version() + 1;
+    transaction changes;
+    for (size_t i = 0; i < count; i++)
+      changes.push_back(user().put("name" + std::to_string(i), first + i, contents[i]));
+    ASSERT_EQ(user().commit(changes), status::ok);
+    ASSERT_EQ(user().open(options()), status::ok);
+    for (size_t i = 0; i < count; i++)
+      ASSERT_EQ(user().read(first + i), contents[i]) << i;
+  }
+}
+
+TEST_F(pool_log, a_damaged_byte_of_a_shared_block_costs_one_object) {
+  ASSERT_EQ(user().open(options()), status::ok);
+  std::vector<std::string> contents;
+  for (uint32_t i = 1; i <= 20; i++)
+    contents.push_back(some_bytes(64, i));
+  std::vector<std::shared_ptr<std::optional<status>>> outcomes;
+  for (uint64_t version = 1; version <= 20; version++) {
+    outcomes.push_back(
+        user().begin({user().put("n" + std::to_string(version), version, contents[version - 1])}));
+  }
+  for (const auto &outcome : outcomes)
+    ASSERT_EQ(user().wait(outcome), status::ok);
+  ASSERT_EQ(user().log->drain(~uint64_t{0}), status::ok);
+  user().log.reset();
+  std::string bytes = contents_of_log();
+  size_t const position = bytes.find(contents[9]);
+  ASSERT_NE(position, std::string::npos);
+  bytes[position] = char(~bytes[position]);
+  contents_set(files().front(), bytes);
+  ASSERT_EQ(user().open(options()), status::ok);
+  for (uint64_t version = 1; version <= 20; version++)
+    EXPECT_EQ(user().read(version), version == 10 ? "?" : contents[version - 1]) << version;
+}
+
+// Objects as the daemon put them that wrote the file.
+void expect_format_1_objects(log_user &user) {
+  names_map const names = user.names();
+  ASSERT_EQ(names.size(), 3u);
+  EXPECT_EQ(user.read(names.at("renamed")), std::string(100, 'a'));
+  EXPECT_EQ(user.read(names.at("large")), std::string(5'000, 'b'));
+  EXPECT_EQ(user.read(names.at("empty")), "");
+}
+
+TEST_F(pool_log, a_log_of_format_1_is_read_and_continued) {
+  auto settings = options();
+  settings.identity = {};
+  contents_set(folder_ + "/log-0000000000000001.tnd", format_1_log_bytes());
+  ASSERT_EQ(user().open(settings), status::ok);
+  expect_format_1_objects(user());
+  uint64_t const version = user().log->highest_version() + 1;
+  ASSERT_EQ(user().commit({user().put("new", version, "x")}), status::ok);
+  ASSERT_EQ(user().commit({user().remove(version)}), status::ok);
+  ASSERT_EQ(user().open(settings), status::ok);
+  expect_format_1_objects(user());
+}
+
+TEST_F(pool_log, a_log_of_format_1_is_compacted) {
+  auto settings = options();
+  settings.identity = {};
+  settings.compact_above = 0;
+  contents_set(folder_ + "/log-0000000000000001.tnd", format_1_log_bytes());
+  ASSERT_EQ(user().open(settings), status::ok);
+  while (std::filesystem::exists(folder_ + "/log-0000000000000001.tnd"))
+    user().log->poll();
+  expect_format_1_objects(user());
+  ASSERT_EQ(user().open(settings), status::ok);
+  expect_format_1_objects(user());
+}
+
+TEST_F(pool_log, a_file_of_a_later_format_is_refused_and_left_as_it_is) {
+  ASSERT_EQ(user().open(options()), status::ok);
+  ASSERT_EQ(user().commit({user().put("a", 1, "x")}), status::ok);
+  user().log.reset();
+  std::string bytes = contents_of_log();
+  bytes[16] = 3;  // stored_file_header::format
+  uint64_t seed = 0;
+  std::memcpy(&seed, options().identity.data(), sizeof seed);
+  uint64_t const checksum = XXH3_64bits_withSeed(bytes.data() + 16, 72 - 16, seed);
+  std::memcpy(bytes.data() + 8, &checksum, sizeof checksum);
+  contents_set(files().front(), bytes);
+  EXPECT_EQ(user().open(options()), status::invalid);
+  EXPECT_EQ(contents_of_log(), bytes);
 }
 
 }  // namespace

@@ -59,6 +59,12 @@ class recovery {
   status identify() {
     target_.identity = options_.identity;
     for (const auto &scanned : scanned_) {
+      if (scanned.has_unknown_format) {
+        return fail(status::invalid,
+                    "{}: this file has a format that this version does not know: start the version "
+                    "that wrote it, or a later one",
+                    scanned.file->url);
+      }
       if (!scanned.is_header_valid && scanned.records.empty())
         continue;
       const auto &pool = scanned.file->identity.pool;
@@ -316,7 +322,7 @@ class recovery {
   // that another object has now.
   void resolve_names() {
     std::vector<std::pair<log_entry, uint64_t>> lost;
-    target_.names.build(target_.live, [&](const live_object &loser, const live_object &winner) {
+    target_.live.visit_conflicts([&](const live_object &loser, const live_object &winner) {
       log(log_level::warning,
           "version {} of {} in {} is superseded by version {}, although the record of that is lost",
           loser.meta.version,
@@ -332,14 +338,14 @@ class recovery {
   }
 
   // Objects with data and a checksum, in the order of their data.
-  std::vector<const live_object *> verifiable_objects() const {
-    std::vector<const live_object *> objects;
+  std::vector<live_object> verifiable_objects() const {
+    std::vector<live_object> objects;
     target_.live.visit([&](const live_object &object) {
       if (object.offset != 0 && object.meta.kind != checksum_kind::none)
-        objects.push_back(&object);
+        objects.push_back(object);
     });
-    std::sort(objects.begin(), objects.end(), [](const auto *lhs, const auto *rhs) {
-      return std::tie(lhs->file_sequence, lhs->offset) < std::tie(rhs->file_sequence, rhs->offset);
+    std::sort(objects.begin(), objects.end(), [](const auto &lhs, const auto &rhs) {
+      return std::tie(lhs.file_sequence, lhs.offset) < std::tie(rhs.file_sequence, rhs.offset);
     });
     return objects;
   }
@@ -347,21 +353,21 @@ class recovery {
   status verify() {
     std::vector<log_entry> damaged;
     std::vector<uint64_t> places;
-    for (const auto *object : verifiable_objects()) {
-      const auto &file = *target_.files.at(object->file_sequence);
+    for (const live_object &object : verifiable_objects()) {
+      const auto &file = *target_.files.at(object.file_sequence);
       bool matches = true;
-      TND_TRY(verify_data(io_, file, object->offset, object->meta, matches));
+      TND_TRY(verify_data(io_, file, object.offset, object.meta, matches));
       if (matches)
         continue;
       log(log_level::warning,
           "{}: offset {}: the data of {} in {} does not match its checksum: it is lost",
           file.url,
-          object->offset,
-          object->meta.name,
-          object->meta.namespace_name);
+          object.offset,
+          object.meta.name,
+          object.meta.namespace_name);
       damaged.emplace_back().kind = entry_kind::remove;
-      damaged.back().meta.version = object->meta.version;
-      places.push_back(object->file_sequence);
+      damaged.back().meta.version = object.meta.version;
+      places.push_back(object.file_sequence);
     }
     TND_ASSERT(damaged.size() == places.size());
     for (size_t i = 0; i < damaged.size(); i++)

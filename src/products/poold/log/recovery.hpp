@@ -10,7 +10,6 @@ namespace tanada::pool {
 struct recovered_log {
   file_map files;
   live_set live;
-  name_index names;
   pool_identity identity{};
   uint64_t next_sequence = 1, next_file_sequence = 1;
   uint64_t durable_sequence = 0;  // the highest durable_sequence of all records
@@ -23,7 +22,8 @@ struct recovered_log {
 // removed or superseded may reappear. All recovered records are synced.
 //
 // Returns the store's status if it fails; nothing is cut off after a failed read. invalid: the
-// folder has files of another pool, or a journal instead of a log with data, or vice versa.
+// folder has files of another pool or of an unknown format, or a journal instead of a log with
+// data, or vice versa.
 status recover(store_io &io, const log_options &options, recovered_log &recovered);
 
 }  // namespace tanada::pool

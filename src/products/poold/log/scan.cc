@@ -76,6 +76,9 @@ class scanner {
     auto &file = *target_.file;
     std::span<const std::byte> block;
     TND_TRY(buffer_.read(0, block_size, block));
+    target_.has_unknown_format = has_unknown_format(block);
+    if (target_.has_unknown_format)
+      return status::ok;
     if (auto const header = decode_file_header(block);
         header && header->file.file_sequence == file.identity.file_sequence) {
       target_.is_header_valid = true;

@@ -26,7 +26,8 @@ struct scanned_file {
   std::shared_ptr<log_file> file;
   uint64_t stored_size = 0;  // bytes
   bool is_header_valid = false;
-  bool is_other_kind = false;  // a log with data where a journal is expected, or vice versa
+  bool has_unknown_format = false;  // written by a later version of this program
+  bool is_other_kind = false;       // a log with data where a journal is expected, or vice versa
   std::vector<scanned_record> records;  // by ascending offset and sequence
   std::vector<damaged_range> damaged_ranges;
 };

@@ -2,6 +2,7 @@
 set(LOG_SOURCES
   log/format.cc
   log/live_set.cc
+  log/name_index.cc
   log/log_file.cc
   log/reserve_file.cc
   log/store_io.cc

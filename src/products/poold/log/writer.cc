@@ -26,7 +26,7 @@ std::vector<seams::store_buffer> make_buffers(const outgoing_record &record) {
   std::vector<seams::store_buffer> buffers{{record.head.data(), record.head_size}};
   auto it = record.data.begin();
   for (const auto &entry : record.entries) {
-    if (entry.data_offset == 0)
+    if (entry.data_offset < record.head_size)
       continue;
     for (uint64_t remaining = entry.meta.size; remaining != 0; ++it) {
       TND_ASSERT(it != record.data.end() && it->size() <= remaining);
@@ -41,6 +41,61 @@ std::vector<seams::store_buffer> make_buffers(const outgoing_record &record) {
   return buffers;
 }
 
+// Copy the data that lies in the head there. Other data are written from where they are.
+void fill_head(outgoing_record &record) {
+  byte_spans rest;
+  auto it = record.data.begin();
+  for (const auto &entry : record.entries) {
+    if (entry.data_offset == 0)
+      continue;
+    bool const is_in_head = entry.data_offset < record.head_size;
+    std::byte *target = record.head.data() + entry.data_offset;
+    for (uint64_t remaining = entry.meta.size; remaining != 0; ++it) {
+      TND_ASSERT(it != record.data.end() && it->size() <= remaining);
+      remaining -= it->size();
+      if (is_in_head)
+        target = std::copy(it->begin(), it->end(), target);
+      else
+        rest.push_back(*it);
+    }
+  }
+  record.data = std::move(rest);
+}
+
+// Whether transactions can share the record: its data lie in its head.
+bool is_packable(const outgoing_record &record) {
+  return !record.is_internal && record.size == record.head_size &&
+         record_header_size + record.metadata_size < block_size;
+}
+
+// Add the transactions of `source`, which follow those of `target`.
+void merge_record(outgoing_record &target, outgoing_record source) {
+  auto const append = [](auto &merged, auto &added) {
+    merged.insert(
+        merged.end(), std::make_move_iterator(added.begin()), std::make_move_iterator(added.end()));
+  };
+  append(target.entries, source.entries);
+  append(target.data, source.data);
+  append(target.callbacks, source.callbacks);
+  target.retry_count = std::max(target.retry_count, source.retry_count);
+}
+
+status lay_out(outgoing_record &record, bool with_data) {
+  auto const sizes = lay_out_record(with_data, record.entries);
+  if (!sizes.ok())
+    return sizes.error();
+  record.head_size = sizes.value().head;
+  record.size = sizes.value().record;
+  record.metadata_size = 0;
+  record.head_data_size = 0;
+  for (const log_entry &entry : record.entries) {
+    record.metadata_size += stored_size(entry);
+    if (entry.data_offset < record.head_size)
+      record.head_data_size += head_data_size(entry, with_data);
+  }
+  return status::ok;
+}
+
 }  // namespace
 
 log_state::log_state(const log_options &options_, store_io &io_, recovered_log recovered)
@@ -48,7 +103,6 @@ log_state::log_state(const log_options &options_, store_io &io_, recovered_log r
       io{io_},
       files{std::move(recovered.files)},
       live{std::move(recovered.live)},
-      names{std::move(recovered.names)},
       identity{recovered.identity},
       next_sequence{recovered.next_sequence},
       next_file_sequence{recovered.next_file_sequence},
@@ -63,15 +117,16 @@ void log_state::queue_callback(std::function<void(status)> done, status code) {
   callbacks.push_back([done = std::move(done), code] { done(code); });
 }
 
+void log_state::queue_callbacks(std::vector<std::function<void(status)>> done, status code) {
+  for (auto &callback : done)
+    queue_callback(std::move(callback), code);
+}
+
 result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entries,
                                                      bool with_data) {
-  auto head_size = record_head_size(entries);
-  if (!head_size.ok())
-    return head_size.error();
   auto record = std::make_unique<outgoing_record>();
   record->entries = std::move(entries);
-  record->head_size = head_size.value();
-  record->size = record_layout(record->head_size, with_data, record->entries);
+  TND_TRY(lay_out(*record, with_data));
   record->has_puts =
       std::any_of(record->entries.begin(), record->entries.end(), [](const log_entry &entry) {
         return entry.kind == entry_kind::put;
@@ -121,27 +176,73 @@ bool writer::fits_head(const outgoing_record &record) const {
 // Whether there is space for the record besides what is kept for compaction. Records without puts
 // may use half of the latter.
 bool writer::has_space(const outgoing_record &record, const std::function<bool()> &can_free_space) {
-  const auto &options = state_.options;
   if (record.is_internal)
     return true;
   if (record.has_puts && !acquire_reserve(state_, clock_.now_ns()))
     return wait_or_reject(can_free_space);
   if (!record.has_puts && !leaves_space(record))
     return wait_or_reject(can_free_space);
+  if (is_within_size_max(record, record.size))
+    return true;
+  return wait_or_reject(can_free_space);
+}
+
+// Whether a record of this kind and size leaves the space that is kept for compaction.
+bool writer::is_within_size_max(const outgoing_record &record, uint64_t size) const {
+  const auto &options = state_.options;
   if (options.size_max == ~uint64_t{0})
     return true;
   uint64_t reserved_size = std::min(options.size_max / 8, options.file_size);
   if (!record.has_puts)
     reserved_size /= 2;
-  uint64_t planned = state_.stored_size + record.size +
-                     (fits_head(record) ? 0 : block_size);  // for a new file's header
+  uint64_t planned =
+      state_.stored_size + size + (fits_head(record) ? 0 : block_size);  // for a new file's header
   for (const auto &pending : groups_) {
     for (const auto &other_record : pending->records)
       planned += other_record->size;
   }
-  if (planned <= options.size_max - reserved_size)
-    return true;
-  return wait_or_reject(can_free_space);
+  return planned <= options.size_max - reserved_size;
+}
+
+// The size up to which the record may grow by the transactions that wait behind it; below its own
+// size: none may share it.
+uint64_t writer::pack_limit(const outgoing_record &record, uint64_t group_size) const {
+  const auto &options = state_.options;
+  TND_ASSERT(head_state_ == head::ready);
+  uint64_t limit = record_packer::size_max;
+  for (uint64_t const space :
+       {options.group_size_max - std::min(options.group_size_max, group_size),
+        options.file_size - std::min(options.file_size, head_offset_)})
+    limit = std::min(limit, space);
+  if (limit > record.size && !is_within_size_max(record, limit))
+    return record.size;
+  return limit;
+}
+
+// Add transactions that wait behind this record, as long as it has little padding. Records with and
+// without puts stay apart, because only the latter may use the reserve of a full store.
+void writer::pack_waiting(outgoing_record &record, uint64_t group_size) {
+  uint64_t const limit = pack_limit(record, group_size);
+  if (!is_packable(record) || limit < record.size)
+    return;
+  record_packer packer{limit};
+  bool may_add = packer.add(record.metadata_size, record.head_data_size);
+  for (auto it = queue_.begin(); may_add && it != queue_.end(); ++it) {
+    const outgoing_record &next = **it;
+    if (!is_packable(next) || next.has_puts != record.has_puts)
+      break;
+    may_add = packer.add(next.metadata_size, next.head_data_size);
+  }
+  if (packer.count() == 1)
+    return;
+  for (size_t i = 1; i < packer.count(); i++) {
+    TND_ASSERT(queue_size_ >= queue_.front()->size);
+    queue_size_ -= queue_.front()->size;
+    merge_record(record, std::move(*queue_.front()));
+    queue_.pop_front();
+  }
+  status const code = lay_out(record, state_.options.with_data);
+  TND_ASSERT(code == status::ok && record.size == record.head_size);
 }
 
 // Whether a full store still has space for compaction after this record. Without compaction it
@@ -176,7 +277,7 @@ bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
         state_.stored_size,
         options.size_max);
   }
-  state_.queue_callback(std::move(refused->callback), status::no_space);
+  state_.queue_callbacks(std::move(refused->callbacks), status::no_space);
   return false;
 }
 
@@ -204,11 +305,13 @@ void writer::form_group(const std::function<bool()> &can_free_space) {
     }
     if (!new_group->records.empty() && size + next->size > state_.options.group_size_max)
       break;
-    size += next->size;
     TND_ASSERT(queue_size_ >= next->size);
     queue_size_ -= next->size;
-    place_record(*new_group, std::exchange(next, nullptr));
+    auto record = std::exchange(next, nullptr);
     queue_.pop_front();
+    pack_waiting(*record, size);
+    size += record->size;
+    place_record(*new_group, std::move(record));
   }
   if (new_group->records.empty())
     return;
@@ -228,9 +331,10 @@ void writer::place_record(group &target, std::unique_ptr<outgoing_record> record
   for (auto &entry : record->entries) {
     // Copies made by compaction change no names, except for objects that it drops.
     if (!record->is_internal || entry.kind == entry_kind::remove)
-      state_.names.apply(entry);
+      state_.names.apply(entry, header.sequence);
   }
   record->head = block_buffer{record->head_size};
+  fill_head(*record);
   encode_record(header, record->size, record->entries, record->head.span());
   head_offset_ += record->size;
   target.records.push_back(std::move(record));
@@ -320,8 +424,9 @@ void writer::apply_group(const group &target) {
     state_.stored_size += record->size;
     file.size = header.offset + record->size;
     file.last_sequence = header.sequence;
-    state_.queue_callback(std::move(record->callback), status::ok);
+    state_.queue_callbacks(std::move(record->callbacks), status::ok);
   }
+  state_.names.forget_durable(state_.durable_sequence);
 }
 
 }  // namespace tanada::pool

@@ -21,7 +21,7 @@ struct log_state {
   store_io &io;
   file_map files;  // including the one that is written to
   live_set live;
-  name_index names;
+  name_index names{live};
   pool_identity identity;
   uint64_t next_sequence, next_file_sequence;
   uint64_t durable_sequence;   // all records up to this one are synced
@@ -35,6 +35,7 @@ struct log_state {
   std::deque<std::function<void()>> callbacks;  // run at the end of poll(), in a consistent state
 
   void queue_callback(std::function<void(status)> done, status code);
+  void queue_callbacks(std::vector<std::function<void(status)>> done, status code);
 };
 
 using file_callback = std::function<void(status)>;
@@ -52,16 +53,16 @@ void close_unused(log_state &state, log_file &file);
 
 using byte_spans = std::vector<std::span<const std::byte>>;
 
-// A transaction in its stored form, with its callback.
+// One or more transactions in their stored form, with their callbacks.
 struct outgoing_record {
   std::vector<log_entry> entries;
-  byte_spans
-      data;  // of the puts, one after the other; in the file, each put's data is padded to blocks
-  std::function<void(status)> callback;
+  byte_spans data;  // of the puts, one after the other; once placed, without those in the head
+  std::vector<std::function<void(status)>> callbacks;
   bool is_internal = false;          // written by compaction, which may use the space kept for it
   bool has_puts = false;             // has puts
   uint32_t retry_count = 0;          // writes that failed because the store was full
   uint64_t head_size = 0, size = 0;  // bytes
+  uint64_t metadata_size = 0, head_data_size = 0;  // bytes of the head
   record_header header;
   block_buffer head;
 };
@@ -70,7 +71,8 @@ struct outgoing_record {
 result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entries,
                                                      bool with_data);
 
-// Writes records in groups. The records of a group share a sync, which runs while the next group is
+// Writes records in groups. Small transactions that wait for the same group share records. The
+// records of a group share a sync, which runs while the next group is
 // being written. If a write or a sync fails, all groups fail. The file is cut off after the last
 // synced record, the callbacks get the status, and a new file is started. The old file is not used
 // again, because a later sync need not report that an earlier one failed.
@@ -118,6 +120,9 @@ class writer {
   bool wait_or_reject(const std::function<bool()> &can_free_space);
   bool fits_head(const outgoing_record &record) const;
   bool leaves_space(const outgoing_record &record) const;
+  bool is_within_size_max(const outgoing_record &record, uint64_t size) const;
+  uint64_t pack_limit(const outgoing_record &record, uint64_t group_size) const;
+  void pack_waiting(outgoing_record &record, uint64_t group_size);
   bool may_retry(outgoing_record &record, status code) const;
   void requeue(std::deque<std::unique_ptr<outgoing_record>> records);
   void place_record(group &target, std::unique_ptr<outgoing_record> record);

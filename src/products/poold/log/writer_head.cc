@@ -106,7 +106,7 @@ void writer::on_head_failed(const std::shared_ptr<log_file> &file, status code) 
     if (may_retry(*record, code)) {
       retried.push_back(std::move(record));
     } else {
-      state_.queue_callback(std::move(record->callback), code);
+      state_.queue_callbacks(std::move(record->callbacks), code);
     }
   }
   queue_size_ = 0;
@@ -204,14 +204,14 @@ void writer::report_failure() {
       if (may_retry(*record, failure_)) {
         retried.push_back(std::move(record));
       } else {
-        state_.queue_callback(std::move(record->callback), failure_);
+        state_.queue_callbacks(std::move(record->callbacks), failure_);
       }
     }
   }
   groups_.clear();
   requeue(std::move(retried));
   state_.next_sequence = state_.durable_sequence + 1;
-  state_.names.build(state_.live, [](const auto &, const auto &) { TND_ASSERT(false); });
+  state_.names.forget_all();
   has_failed_ = false;
   is_cleaning_ = false;
 }
