@@ -32,28 +32,29 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   remove_eviction(state, target);
   uint32_t const flags = target.object->flags.load();
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
-    target.eviction_position = state.evictable.insert(state.evictable.end(), it);
-    target.last_use_tick = ++tick_;
+    auto const position = state.evictable.insert(state.evictable.end(), it);
+    target.evictable = std::make_unique<eviction>(eviction{position, ++tick_});
     evictable_size_ += target.object->allocated_size();
   }
 }
 
 void catalog::remove_eviction(namespace_state &state, entry &target) {
-  if (!target.eviction_position)
+  if (target.evictable == nullptr)
     return;
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->allocated_size());
-  state.evictable.erase(*target.eviction_position);
-  target.eviction_position.reset();
+  state.evictable.erase(target.evictable->position);
+  target.evictable.reset();
   evictable_size_ -= target.object->allocated_size();
 }
 
 void catalog::mark_used(namespace_state &state, entries::iterator it) {
   TND_ASSERT(mutex_.is_held());
-  if (!it->second.eviction_position)
+  eviction *const target = it->second.evictable.get();
+  if (target == nullptr)
     return;
-  state.evictable.splice(state.evictable.end(), state.evictable, *it->second.eviction_position);
-  it->second.last_use_tick = ++tick_;
+  state.evictable.splice(state.evictable.end(), state.evictable, target->position);
+  target->last_use_tick = ++tick_;
 }
 
 // Returns the object that had the name before.
@@ -105,7 +106,9 @@ bool catalog::evict_one(namespace_state &preferred, bool only_there) {
       object_ref const &candidate = (*it)->second.object;
       if (candidate.use_count() != 1 || !candidate->is_discardable.load())
         continue;
-      if (chosen == nullptr || (*it)->second.last_use_tick < (*oldest)->second.last_use_tick) {
+      bool const is_older = chosen == nullptr || (*it)->second.evictable->last_use_tick <
+                                                     (*oldest)->second.evictable->last_use_tick;
+      if (is_older) {
         chosen = &state;
         oldest = it;
       }

@@ -204,10 +204,13 @@ class catalog {
  private:
   struct entry;
   using entries = std::map<std::string, entry>;
+  struct eviction {
+    std::list<entries::iterator>::iterator position;  // in `evictable`
+    uint64_t last_use_tick = 0;
+  };
   struct entry {
     object_ref object;
-    uint64_t last_use_tick = 0;
-    std::optional<std::list<entries::iterator>::iterator> eviction_position;  // in `evictable`
+    std::unique_ptr<eviction> evictable;  // null: it may not be evicted
   };
   struct object_set {
     std::map<std::string, object_ref> prepared;

@@ -10,16 +10,30 @@ namespace tanada::poold {
 
 object::~object() {
   TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= allocated_size_);
-  memory_.release(pieces_);
+  memory_.release(pieces());
   owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
 }
 
-void object::add_pieces(std::vector<pool_extent> pieces) {
-  for (const pool_extent &added : pieces) {
-    parts_.push_back({allocated_size_, memory_.addr(added), added.size});
+void object::add_pieces(std::vector<pool_extent> added_pieces) {
+  if (scattered_ == nullptr && pieces().size() + added_pieces.size() > 1) {
+    auto several = std::make_unique<scattered>();
+    if (allocated_size_ != 0) {
+      several->pieces.push_back(first_piece_);
+      several->parts.push_back({0, first_addr_, first_piece_.size});
+    }
+    scattered_ = std::move(several);
+  }
+  for (const pool_extent &added : added_pieces) {
+    std::byte *const addr = memory_.addr(added);
+    if (scattered_ != nullptr) {
+      scattered_->parts.push_back({allocated_size_, addr, added.size});
+      scattered_->pieces.push_back(added);
+    } else {
+      first_piece_ = added;
+      first_addr_ = addr;
+    }
     allocated_size_ += added.size;
     owner_->used.fetch_add(added.size, std::memory_order_relaxed);
-    pieces_.push_back(added);
   }
 }
 
@@ -27,12 +41,17 @@ void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &pa
   TND_ASSERT(offset <= allocated_size_ && size <= allocated_size_ - offset);
   if (size == 0)
     return;
+  if (scattered_ == nullptr) {
+    parts.push_back({first_addr_ + offset, size});
+    return;
+  }
   auto it = std::upper_bound(
-      parts_.begin(), parts_.end(), offset, [](uint64_t wanted, const part &candidate) {
-        return wanted < candidate.begin;
-      });
+      scattered_->parts.begin(),
+      scattered_->parts.end(),
+      offset,
+      [](uint64_t wanted, const part &candidate) { return wanted < candidate.begin; });
   for (--it; size > 0; ++it) {
-    TND_ASSERT(it != parts_.end() && offset >= it->begin);
+    TND_ASSERT(it != scattered_->parts.end() && offset >= it->begin);
     uint64_t const skipped = offset - it->begin, part_size = std::min(size, it->size - skipped);
     parts.push_back({it->addr + skipped, part_size});
     offset += part_size;

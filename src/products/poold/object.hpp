@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,15 +46,17 @@ class object {
   // False: the object was damaged when the daemon started, or the last check of the backing file
   // found some of its bytes lost.
   bool is_intact() const {
-    return !is_damaged && !memory_.is_lost(pieces_, metadata.size);
+    return !is_damaged && !memory_.is_lost(pieces(), metadata.size);
   }
   bool check_intact() const {
     memory_.check_losses();
     return is_intact();
   }
 
-  const std::vector<pool_extent> &pieces() const noexcept {
-    return pieces_;
+  std::span<const pool_extent> pieces() const noexcept {
+    if (scattered_ != nullptr)
+      return scattered_->pieces;
+    return {&first_piece_, allocated_size_ != 0 ? size_t{1} : size_t{0}};
   }
   uint64_t allocated_size() const noexcept {
     return allocated_size_;
@@ -85,10 +88,16 @@ class object {
     std::byte *addr;
     uint64_t size;
   };
+  struct scattered {
+    std::vector<pool_extent> pieces;
+    std::vector<part> parts;
+  };
   pool_memory &memory_;
   std::shared_ptr<owner_account> owner_;
-  std::vector<pool_extent> pieces_;
-  std::vector<part> parts_;
+  // Most objects have one piece, and a pool may have millions of them.
+  pool_extent first_piece_{};
+  std::byte *first_addr_ = nullptr;
+  std::unique_ptr<scattered> scattered_;  // of an object of several pieces
   uint64_t allocated_size_ = 0;
 };
 

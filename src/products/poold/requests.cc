@@ -91,8 +91,9 @@ void session::send_object(uint64_t id, const handle &target) {
   object_reply reply;
   reply.handle = id;
   reply.object_info = target.object->client_metadata();
+  auto const pieces = target.object->pieces();
   if (shares_memory_)
-    reply.extents = target.object->pieces();
+    reply.extents.assign(pieces.begin(), pieces.end());
   send_reply(reply);
 }
 
