@@ -44,6 +44,19 @@ class resettable_stream final : public seams::stream {
   std::shared_ptr<bool> const reset_;
 };
 
+disk_fault planted_fault(mistake planted) {
+  switch (planted) {
+    case mistake::unsynced_file:
+      return disk_fault::no_effect;
+    case mistake::short_sync:
+      return disk_fault::short_sync;
+    case mistake::early_name:
+      return disk_fault::late_sync;
+    default:
+      return disk_fault::none;
+  }
+}
+
 }  // namespace
 
 pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{setting.seed} {
@@ -52,8 +65,8 @@ pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{se
   draw_log_options();
   if (setting_.kept_on == medium::file)
     disk_ = std::make_unique<backing_disk>(pool_size);
-  if (setting_.planted == mistake::unsynced_file)
-    disk_->lie();
+  if (disk_ != nullptr)
+    disk_->set_fault(planted_fault(setting_.planted));
   contents_[1] = "";
   for (uint64_t i = world_.random.between(1, actor_count); i > 0; i--) {
     spaces_.push_back("space" + std::to_string(i));

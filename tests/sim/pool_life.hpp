@@ -38,6 +38,8 @@ enum class mistake {
   old_versions,    // versions restart after those that were recovered
   lost_memory,     // memory that is never freed
   unsynced_file,   // the backing file's syncs have no effect
+  short_sync,      // the sync of a group omits all of its pages but the first
+  early_name,      // the journal has an object before the backing file's bytes are synced
   early_reuse,     // memory is reused before the journal records that its object is gone
   whole_pages,     // a restart treats each range of an object of 64 KiB or more as whole pages
 };

@@ -117,13 +117,27 @@ backing_disk::~backing_disk() {
 
 void backing_disk::synced(const void *addr, size_t size) {
   auto const *const begin = static_cast<const std::byte *>(addr);
-  if (is_lying_ || mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_)
+  if (mapping_ == nullptr || begin < mapping_ || begin >= mapping_ + size_)
     return;
-  auto const offset = size_t(begin - mapping_), synced_size = std::min(size, size_ - offset);
-  std::memcpy(durable_.data() + offset, cached_ + offset, synced_size);
-  for (size_t page = offset / page_size; page * page_size < offset + synced_size; page++) {
-    is_changed_[page] = true;
+  auto const offset = size_t(begin - mapping_);
+  size_t synced_size = std::min(size, size_ - offset);
+  if (fault_ == disk_fault::no_effect)
+    return;
+  if (fault_ == disk_fault::short_sync)
+    synced_size = std::min(synced_size, page_size);
+  if (fault_ == disk_fault::late_sync) {
+    write_back(late_offset_, late_size_);
+    late_offset_ = offset;
+    late_size_ = synced_size;
+    return;
   }
+  write_back(offset, synced_size);
+}
+
+void backing_disk::write_back(size_t offset, size_t size) {
+  std::memcpy(durable_.data() + offset, cached_ + offset, size);
+  for (size_t page = offset / page_size; page * page_size < offset + size; page++)
+    is_changed_[page] = true;
 }
 
 void backing_disk::fail_power(sim::prng &random) {

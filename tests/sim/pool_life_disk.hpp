@@ -13,6 +13,14 @@
 
 namespace tanada::test {
 
+// How a disk's syncs differ from a reliable disk's.
+enum class disk_fault {
+  none,
+  no_effect,   // of any sync
+  short_sync,  // only the first page of a range is synced
+  late_sync,   // a range is synced only by the next sync
+};
+
 // A file in memory that the pool maps as any other, and a copy of what was synced. The program's
 // msync() is replaced by one that also records its calls. One at a time in a process, all of one
 // size; each begins with the same bytes, none of them zero.
@@ -38,9 +46,9 @@ class backing_disk {
     mapping_ = addr;
   }
 
-  // Syncs have no effect from now on.
-  void lie() noexcept {
-    is_lying_ = true;
+  // Of all syncs from now on.
+  void set_fault(disk_fault fault) noexcept {
+    fault_ = fault;
   }
 
   // The pool synced these bytes.
@@ -50,13 +58,16 @@ class backing_disk {
   void fail_power(sim::prng &random);
 
  private:
+  void write_back(size_t offset, size_t size);
+
   uint64_t const size_;
   std::string const path_;
   std::byte *const cached_;          // of the file: the content of the system's cache
   std::vector<std::byte> &durable_;  // the content of the disk
   std::vector<bool> &is_changed_;    // its pages: others have the initial bytes
   const std::byte *mapping_ = nullptr;
-  bool is_lying_ = false;
+  disk_fault fault_ = disk_fault::none;
+  size_t late_offset_ = 0, late_size_ = 0;  // bytes that the next sync writes
 };
 
 }  // namespace tanada::test

@@ -134,6 +134,8 @@ INSTANTIATE_TEST_SUITE_P(
         planted_mistake{"old_versions", mistake::old_versions, "comes after"},
         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
         planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
+        planted_mistake{"short_sync", mistake::short_sync, "is damaged", medium::file},
+        planted_mistake{"early_name", mistake::early_name, "is damaged", medium::file},
         planted_mistake{"early_reuse", mistake::early_reuse, "is damaged", medium::file},
         planted_mistake{"whole_pages", mistake::whole_pages, "is damaged", medium::file},
         planted_mistake{"file_early_answer", mistake::early_answer, "came back", medium::file},

@@ -21,6 +21,8 @@ namespace {
 
 constexpr uint64_t journal_file_size = uint64_t{16} << 20,
                    journal_size = uint64_t{64} << 20;   // a record takes 4 KiB
+constexpr uint64_t quiet_ns = 100'000;                  // without arrivals, before a group begins
+constexpr uint64_t sync_size_max = uint64_t{16} << 20;  // of a group, unless one entry is larger
 
 // The options of the log in options.folder, without its reserve.
 pool::log_options log_options_for(const durable_options &options, const std::string &url) {
@@ -167,10 +169,74 @@ void durable_journal::push(std::shared_ptr<entry> item) {
   wake_.notify_one();
 }
 
+// Whether no more transactions are expected that could share the next group's syncs.
+bool durable_journal::may_begin_group() {
+  TND_ASSERT(pending_count_ >= queue_.size());
+  if (pending_count_ > queue_.size())
+    return false;  // the log has not completed the previous group
+  uint64_t const now_ns = clock_.now_ns();
+  if (seen_count_ == 0) {
+    first_seen_ns_ = now_ns;
+    group_duration_ns_ = now_ns - std::min(now_ns, group_begin_ns_);
+  }
+  if (seen_count_ != queue_.size()) {
+    seen_count_ = queue_.size();
+    seen_ns_ = now_ns;
+  }
+  bool const is_lone = std::max(last_group_count_, previous_group_count_) <= 1;
+  bool const is_quiet = now_ns - seen_ns_ >= quiet_ns;
+  bool const is_late = now_ns - first_seen_ns_ >= group_duration_ns_ / 4;
+  return (is_lone && queue_.size() == 1) || is_quiet || is_late || is_stopping_;
+}
+
+// The entries at the front of the queue that share the next sync of the backing file. Empty: the
+// first one was synced, or the group does not begin yet.
+std::vector<std::shared_ptr<durable_journal::entry>> durable_journal::unsynced_entries() {
+  std::vector<std::shared_ptr<entry>> entries;
+  if (options_.with_data || queue_.front()->is_synced || !may_begin_group())
+    return entries;
+  uint64_t size = 0;
+  for (auto const &item : queue_) {
+    size += item->size;
+    if (!entries.empty() && size > sync_size_max)
+      break;
+    entries.push_back(item);
+  }
+  previous_group_count_ = std::exchange(last_group_count_, entries.size());
+  group_begin_ns_ = clock_.now_ns();
+  seen_count_ = 0;
+  return entries;
+}
+
+// Sync the bytes of all puts of these entries, before the log gets any of their names.
+void durable_journal::sync_entries(const std::vector<std::shared_ptr<entry>> &entries) {
+  std::vector<pool_memory::sync_request> requests(entries.size());
+  for (size_t i = 0; i < entries.size(); i++) {
+    for (const change &update : entries[i]->changes) {
+      if (update.type != change::kind::put)
+        continue;
+      auto const &pieces = update.object->pieces();
+      requests[i].pieces.insert(requests[i].pieces.end(), pieces.begin(), pieces.end());
+    }
+  }
+  memory_.sync(requests);
+  for (size_t i = 0; i < entries.size(); i++) {
+    entries[i]->is_synced = true;
+    entries[i]->sync_outcome = requests[i].outcome;
+  }
+}
+
 bool durable_journal::progress() {
   unique_lock lock{mutex_};
   while (!queue_.empty()) {
+    if (auto const group = unsynced_entries(); !group.empty()) {
+      lock.unlock();
+      sync_entries(group);
+      lock.lock();
+    }
     auto const item = queue_.front();
+    if (!options_.with_data && !item->is_synced)
+      break;
     // Outstanding changes may still rename the objects of follow-up removals, so wait for them.
     if (item->completed_order != 0 && pending_count_ > queue_.size())
       break;
@@ -241,7 +307,9 @@ status durable_journal::submit(const std::shared_ptr<entry> &item) {
       return status::ok;
     }
   }
-  status code = item->transaction.empty() ? make_transaction(*item, item->transaction) : status::ok;
+  status code = item->sync_outcome;
+  if (code == status::ok && item->transaction.empty())
+    code = make_transaction(*item, item->transaction);
   if (code == status::ok)
     code =
         log_->append(item->transaction, [this, item](status outcome) { complete(*item, outcome); });
@@ -302,12 +370,12 @@ status durable_journal::make_put(const change &source, pool::change &logged) {
       logged.data.emplace_back(static_cast<const std::byte *>(part.iov_base), part.iov_len);
     return status::ok;
   }
-  return add_extents(stored_object, logged);
+  add_extents(stored_object, logged);
+  return status::ok;
 }
 
-// Sync an object's bytes in the backing file, and log their ranges.
-status durable_journal::add_extents(const object &source, pool::change &logged) {
-  TND_TRY(memory_.sync(source.pieces()));
+// Log the ranges of an object's bytes in the backing file, where they were synced.
+void durable_journal::add_extents(const object &source, pool::change &logged) const {
   uint64_t rest = source.metadata.size;
   for (const wire::pool::pool_extent &piece : source.pieces()) {
     uint64_t const size = std::min(rest, piece.size);
@@ -316,7 +384,6 @@ status durable_journal::add_extents(const object &source, pool::change &logged) 
     rest -= size;
   }
   TND_ASSERT(rest == 0);
-  return status::ok;
 }
 
 void durable_journal::complete(entry &item, status code) {

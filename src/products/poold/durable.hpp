@@ -77,6 +77,12 @@ class log_divergence {
 
 // One thread drives the log: that of start(), or the caller's by `progress()`. Changes are written
 // in the background, in the order in which the catalog appends them.
+//
+// Over a backing file, transactions that wait at the same time are one group: one sync of their
+// bytes in the file, then one of the log. A group begins when the log has completed the previous
+// one: all that arrived meanwhile takes fewer syncs than two smaller groups that overlap. Writers
+// that the previous group has released come back one after the other, so a group also waits until
+// no transaction has arrived for a moment, but not if the last ones had a single transaction.
 class durable_journal final : public journal {
  public:
   // Open the log in a folder, under a lock. busy: another daemon has locked the folder. Other
@@ -123,6 +129,8 @@ class durable_journal final : public journal {
     journal_callback callback;
     uint64_t size = 0, order = 0;
     uint64_t completed_order = 0;  // not 0: these removals complete the transaction of this order
+    bool is_synced = false;        // of a backing file: its bytes were synced, with this outcome
+    status sync_outcome = status::ok;
     pool::transaction transaction =
         {};  // once submitted; kept, because the log may request a retry
   };
@@ -139,10 +147,13 @@ class durable_journal final : public journal {
   status open_log(seams::store &store, pool::log_options settings);
   void run();
   void push(std::shared_ptr<entry> item);
+  std::vector<std::shared_ptr<entry>> unsynced_entries() TND_REQUIRES(mutex_);
+  bool may_begin_group() TND_REQUIRES(mutex_);
+  void sync_entries(const std::vector<std::shared_ptr<entry>> &entries);
   status submit(const std::shared_ptr<entry> &item);
   status make_transaction(const entry &item, pool::transaction &changes);
   status make_put(const change &source, pool::change &logged);
-  status add_extents(const object &source, pool::change &logged);
+  void add_extents(const object &source, pool::change &logged) const;
   void complete(entry &item, status code);
   // Restore (durable_restore.cc).
   struct placed_object {
@@ -212,6 +223,14 @@ class durable_journal final : public journal {
   uint64_t pending_size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all incomplete entries
   uint64_t pending_count_ TND_GUARDED_BY(mutex_) = 0;
   uint64_t last_order_ TND_GUARDED_BY(mutex_) = 0;
+  // Of groups over a backing file: the sizes of the last two, when the previous one was complete,
+  // and the queue's size and the time when it last changed since then.
+  size_t last_group_count_ TND_GUARDED_BY(mutex_) = 0, previous_group_count_
+                                                       TND_GUARDED_BY(mutex_) = 0;
+  uint64_t group_begin_ns_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t group_duration_ns_ TND_GUARDED_BY(mutex_) = 0;
+  size_t seen_count_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t seen_ns_ TND_GUARDED_BY(mutex_) = 0, first_seen_ns_ TND_GUARDED_BY(mutex_) = 0;
   bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
   uint64_t stop_deadline_ns_ TND_GUARDED_BY(mutex_) = ~uint64_t{0};
   std::thread thread_;

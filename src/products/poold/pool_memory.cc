@@ -22,6 +22,9 @@ namespace {
 // contiguously.
 constexpr uint64_t small_alignment = 64, page_size = 4096;
 constexpr uint64_t large_size = 16 * page_size;
+// What a disk writes in the time of a sync: a gap of dirty pages between two ranges then costs no
+// more than a second sync.
+constexpr uint64_t sync_gap_max = uint64_t{2} << 20;
 static_assert(page_size % small_alignment == 0 && large_size % page_size == 0);
 static_assert(pool_memory::granule_min % page_size == 0);
 
@@ -310,16 +313,49 @@ void pool_memory::add_pieces_at(uint64_t offset,
   }
 }
 
-status pool_memory::sync(std::span<const pool_extent> pieces) {
+// The ranges to sync: at most sync_count_max, in order.
+std::vector<pool_memory::file_range> pool_memory::sync_ranges(
+    std::span<const sync_request> requests) const {
+  std::vector<file_range> ranges, merged;
+  for (const sync_request &request : requests) {
+    for (const pool_extent &part : request.pieces)
+      ranges.push_back({file_offset(part), file_offset(part) + part.size});
+  }
+  std::sort(ranges.begin(), ranges.end(), [](const file_range &lhs, const file_range &rhs) {
+    return lhs.begin < rhs.begin;
+  });
+  for (const file_range &next : ranges) {
+    bool const is_near = !merged.empty() && next.begin <= merged.back().end + sync_gap_max;
+    if (is_near)
+      merged.back().end = std::max(merged.back().end, next.end);
+    else
+      merged.push_back(next);
+  }
+  if (merged.size() > sync_count_max)
+    return {{merged.front().begin, merged.back().end}};
+  return merged;
+}
+
+void pool_memory::sync(std::span<sync_request> requests) {
   TND_ASSERT(file_ != nullptr);
-  uint64_t size = 0;
-  for (const pool_extent &part : pieces) {
-    TND_TRY(file_->sync(file_offset(part), part.size));
-    size += part.size;
+  status code = status::ok;
+  for (const file_range &range : sync_ranges(requests)) {
+    status const outcome = file_->sync(range.begin, range.end - range.begin);
+    code = code == status::ok ? outcome : code;
   }
   // msync() reports no error for lost pages.
   check_losses();
-  return is_lost(pieces, size) ? fail(status::io, "{} has lost bytes", options_.file) : status::ok;
+  for (sync_request &request : requests) {
+    request.outcome = code;
+    if (code == status::ok && is_lost(request.pieces, ~uint64_t{0}))
+      request.outcome = fail(status::io, "{} has lost bytes", options_.file);
+  }
+}
+
+status pool_memory::sync(std::span<const pool_extent> pieces) {
+  sync_request request{{pieces.begin(), pieces.end()}};
+  sync({&request, 1});
+  return request.outcome;
 }
 
 void pool_memory::check_losses() {

@@ -179,7 +179,18 @@ class pool_memory {
   // that crosses segments was written with another segment size, and is split.
   void add_pieces_at(uint64_t offset, uint64_t size, std::vector<pool_extent> &pieces) const;
 
-  // Make the bytes of these pieces durable in the file. io: they could not be written, or are lost.
+  // Memory to make durable together, such as that of one transaction, and the outcome.
+  struct sync_request {
+    std::vector<pool_extent> pieces;
+    status outcome = status::ok;  // io: bytes could not be written, or are lost
+  };
+
+  // Make the bytes of all requests durable in the file, in at most sync_count_max syncs. A sync
+  // takes as long as writing some megabytes, so ranges with smaller gaps share one. If there are
+  // more, one sync writes all that lies between them. A failed sync fails all requests, because the
+  // kernel reports a failed write once, to any of them.
+  static constexpr size_t sync_count_max = 4;
+  void sync(std::span<sync_request> requests);
   status sync(std::span<const pool_extent> pieces);
 
   // Check the backing file for lost bytes and stop allocating them. At most one system call.
@@ -287,6 +298,11 @@ class pool_memory {
   void unassign_segment(uint32_t number) TND_REQUIRES(mutex_);
   void insert_unowned(uint32_t number) TND_REQUIRES(mutex_);
   void erase_unowned(uint32_t number) TND_REQUIRES(mutex_);
+
+  struct file_range {
+    uint64_t begin, end;
+  };
+  std::vector<file_range> sync_ranges(std::span<const sync_request> requests) const;
 
   // Free extents of the segments (pool_memory.cc).
   void add_free(uint32_t number, uint64_t offset, uint64_t size) TND_REQUIRES(mutex_);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -537,6 +538,8 @@ TEST_F(space_of_many, memory_that_is_held_back_is_not_cut) {
 }
 
 // A pool in a file, which the test truncates.
+uint64_t msync_count = 0;  // calls of this program
+
 class space_in_file : public testing::Test {
  protected:
   void SetUp() override {
@@ -556,6 +559,44 @@ class space_in_file : public testing::Test {
   std::string const path_ = testing::TempDir() + "tanada_space_" + std::to_string(getpid());
   std::unique_ptr<pool_memory> memory_;
 };
+
+TEST_F(space_in_file, requests_for_adjacent_memory_share_a_sync) {
+  std::vector<pool_memory::sync_request> requests(16);
+  for (auto &request : requests)
+    request.pieces = memory_->allocate(0, 1000).value();
+  uint64_t const before = msync_count;
+  memory_->sync(requests);
+  EXPECT_EQ(msync_count - before, 1u);
+  for (auto const &request : requests)
+    EXPECT_EQ(request.outcome, status::ok);
+}
+
+TEST_F(space_in_file, requests_in_many_places_share_few_syncs) {
+  auto const whole = memory_->allocate(0, 16 * mib).value();
+  std::vector<pool_memory::sync_request> requests;
+  for (size_t count : {1, 2, 4, 5, 6}) {
+    requests.assign(count, {});
+    for (size_t i = 0; i < count; i++)
+      requests[i].pieces = {{whole[i].segment, 4096, 64}};  // of segments of 2 MiB
+    for (size_t i = 0; i < count; i++)
+      requests[i].pieces[0].offset += (i % 2) * mib;
+    uint64_t const before = msync_count;
+    memory_->sync(requests);
+    EXPECT_GE(msync_count - before, 1u);
+    EXPECT_LE(msync_count - before, pool_memory::sync_count_max) << count;
+  }
+}
+
+TEST_F(space_in_file, a_shared_sync_fails_the_requests_whose_bytes_are_lost) {
+  std::vector<pool_memory::sync_request> requests(3);
+  requests[0].pieces = memory_->allocate(0, 3 * mib).value();
+  requests[1].pieces = memory_->allocate(0, 11 * mib).value();
+  cut(5 * mib);
+  memory_->sync(requests);
+  EXPECT_EQ(requests[0].outcome, status::ok);
+  EXPECT_EQ(requests[1].outcome, status::io);
+  EXPECT_EQ(requests[2].outcome, status::ok) << "it has no bytes";
+}
 
 TEST_F(space_in_file, what_was_cut_off_is_given_to_nobody) {
   auto early = memory_->allocate(0, 3 * mib), late = memory_->allocate(0, 13 * mib);
@@ -637,3 +678,9 @@ TEST(written_ranges, gaps_are_cleared_as_far_as_the_budget_goes) {
 
 }  // namespace
 }  // namespace tanada::poold
+
+// Calls the system's msync() and counts the calls.
+extern "C" int msync(void *addr, size_t size, int flags) {
+  tanada::poold::msync_count++;
+  return int(syscall(SYS_msync, addr, size, flags));
+}
