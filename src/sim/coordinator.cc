@@ -15,7 +15,10 @@ using watch_result = result<std::vector<seams::watch_event>>;
 
 // What the store and messages in flight know of a client. It ends with the client.
 struct coordinator_session {
-  coordinator_client_options options;
+  explicit coordinator_session(const coordinator_client_options &client_options)
+      : options{client_options} {}
+
+  coordinator_client_options const options;
   bool is_reachable = true;
   uint64_t partition_count = 0;             // how often is_reachable has changed
   std::deque<std::function<void()>> due{};  // callbacks for progress()

@@ -672,6 +672,15 @@ std::string cluster_run::compare_copies() {
       return "partition " + std::to_string(i) + " has " +
              std::to_string(partition.replicas.size()) + " of " + std::to_string(copies_) +
              " copies, and " + std::to_string(partition.joining.size()) + " are joining";
+    for (auto const &candidate : servers_) {
+      bool const has_left = candidate->objects->visit_objects(
+          [&](const std::string &name) { return poold::partition_of(name) == i; },
+          {},
+          0,
+          [](auto const &, auto const &) { return false; });
+      if (has_left && !candidate->node->changes().holds(i))
+        return "a server has objects of partition " + std::to_string(i) + ", which is elsewhere";
+    }
     std::optional<std::vector<entry>> first;
     for (const poold::replica &run : partition.replicas) {
       auto const owner = std::ranges::find_if(

@@ -12,6 +12,7 @@ namespace tanada::poold {
 
 namespace {
 
+constexpr uint32_t copies_max = 3;
 constexpr uint64_t second_ns = 1'000'000'000;
 constexpr uint64_t lease_ns_min = 2 * second_ns, lease_ns_max = 600 * second_ns;
 
@@ -87,6 +88,8 @@ status daemon::open_cluster() {
                 "a server of a cluster is known by its address: give --port or --advertise");
   if (options_.lease_ns < lease_ns_min || options_.lease_ns > lease_ns_max)
     return fail(status::invalid, "--lease is 2s to 10m");
+  if (options_.copies < 1 || options_.copies > copies_max)
+    return fail(status::invalid, "--copies is 1 to {}", copies_max);
   std::string cluster_name;
   TND_TRY(open_coordinator(cluster_name));
   auto keys = read_keys(options_.key_file);

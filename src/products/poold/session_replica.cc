@@ -160,8 +160,12 @@ status session::on_replica_apply(std::span<const std::byte> body) {
     return status::protocol;
   replicas_->is_complete = request.is_last != 0;
   replicas_->wants_disk = request.wants_disk != 0;
-  if (change::kind(request.type) == change::kind::put)
-    return receive_replica(request);
+  if (change::kind(request.type) == change::kind::put) {
+    status const code = receive_replica(request);
+    if (code != status::ok)
+      replicas_.reset();
+    return code;
+  }
   if (head_.data_size != 0)
     return status::protocol;
   replicas_->changes.push_back(change_of(request));

@@ -178,6 +178,12 @@ void replica_link::finish_request(const std::shared_ptr<replica_batch> &batch,
   TND_ASSERT(outstanding_count_ > 0);
   outstanding_count_--;
   bool const is_mark = batch->changes.empty();
+  if (code == status::no_space) {
+    changes_.report_full(options_.peer, *batch);
+    if (batch->partition == target_.partition && step_ != step::idle && step_ != step::beginning)
+      step_ = awaits_reply_ ? step_ : step::idle;
+    return;
+  }
   if (code != status::ok) {
     failure_ = code;
     return;

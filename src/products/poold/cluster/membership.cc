@@ -56,8 +56,10 @@ uint64_t membership::due_ns() const {
     due = std::min(due, renew_ns_);
   if (!is_requesting_ && stage_ != stage::watching)
     due = std::min(due, retry_ns_);
-  if (stage_ == stage::watching && !is_proposing_)
-    due = std::min(due, std::max(now_ns() + 1, changed_ns_ + rank() * rank_delay_ns));
+  bool const has_check = has_edits_ || checked_ != std::pair{map_revision_, changed_ns_};
+  if (stage_ == stage::watching && !is_proposing_ && has_check &&
+      proposed_revision_ != map_revision_)
+    due = std::min(due, changed_ns_ + rank() * rank_delay_ns);
   return due;
 }
 

@@ -12,6 +12,7 @@ namespace tanada::poold {
 namespace {
 
 constexpr uint64_t wait_max_ns = 100'000'000;
+constexpr size_t purge_count_max = 1000;
 constexpr int link_wait_max_ms = 50;
 constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
 
@@ -68,6 +69,31 @@ void cluster_node::apply_changes() {
     present_ = membership_.present();
   }
   update_links();
+  may_purge_ = map != nullptr;
+}
+
+// Remove objects of partitions that this server does not hold any more, a bounded number at a time.
+void cluster_node::purge_some() {
+  if (!may_purge_ || membership_.lease_end_ns() <= options_.member.clock->now_ns())
+    return;
+  std::map<std::string, std::vector<change>> removals;  // by namespace
+  may_purge_ = objects_->visit_objects(
+      [this](const std::string &name) { return !changes_.holds(partition_of(name)); },
+      {},
+      purge_count_max,
+      [&](const catalog::object_place &place, const object_ref &object) {
+        removals[place.namespace_name].push_back(
+            make_change(change::kind::remove, *object, place.namespace_name, place.name));
+        return true;
+      });
+  for (auto &[name, changes] : removals) {
+    uint64_t const namespace_id = objects_->hold_namespace(name);
+    auto const check = [this, partition = partition_of(name)] {
+      return changes_.holds(partition) ? status::again : status::ok;
+    };
+    (void)objects_->apply(namespace_id, check, std::move(changes), {});
+    objects_->close_namespace(namespace_id, true, 0);
+  }
 }
 
 void cluster_node::update_links() {
@@ -148,6 +174,7 @@ void cluster_node::progress() {
   send_drains();
   membership_.progress();
   apply_changes();
+  purge_some();
   if (changes_.progress())
     membership_.propose();
   if (!is_threaded_.load()) {

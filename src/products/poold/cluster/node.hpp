@@ -73,6 +73,7 @@ class cluster_node {
   void end_link(link_entry &entry);
   void post_drain(const std::string &server, bool is_draining, std::function<void(status)> done);
   void send_drains();
+  void purge_some();
   void wake();
 
   options const options_;
@@ -80,6 +81,7 @@ class cluster_node {
   replication changes_;
   membership membership_;
   catalog *objects_ = nullptr;
+  bool may_purge_ = false;       // objects of partitions that are elsewhere may be left
   bool is_changed_ = false;      // map or servers, since the last apply_changes()
   bool is_progressing_ = false;  // progress() is not reentrant
   mutable mutex mutex_;

@@ -16,6 +16,8 @@ replication::replication(options settings) : options_{std::move(settings)} {
 
 namespace {
 
+constexpr uint64_t full_retry_ns = 5'000'000'000;
+
 // For a server that may not have the objects that are renamed yet.
 std::vector<change> without_renames(const std::vector<change> &changes) {
   std::vector<change> simple;
@@ -445,7 +447,8 @@ bool replication::edit_partition(cluster_map &candidate,
   partition_record &record = candidate.partitions[partition];
   if (record.replicas.front() != options_.self || record.term != state.term)
     return false;
-  if (complete_joins(candidate, partition, present))
+  bool const is_edited = remove_full(candidate, partition);
+  if (complete_joins(candidate, partition, present) || is_edited)
     return true;
   auto const desired = desired_servers(partition, candidate.copies, present);
   bool const should_move =
@@ -460,6 +463,17 @@ bool replication::edit_partition(cluster_map &candidate,
     return hand_over(candidate, partition, options_.self, desired.front()->self);
   has_edits_.store(true);  // once they are settled
   return false;
+}
+
+bool replication::remove_full(cluster_map &candidate, uint32_t partition) {
+  TND_ASSERT(mutex_.is_held());
+  auto const &links = partitions_[partition].links;
+  std::vector<replica> const replicas = candidate.partitions[partition].replicas;
+  bool is_edited = false;
+  for (const replica &run : replicas)
+    if (auto const link = links.find(run.server); link != links.end() && link->second.is_full)
+      is_edited |= remove_replica(candidate, partition, run);
+  return is_edited;
 }
 
 bool replication::complete_joins(cluster_map &candidate,
@@ -499,7 +513,8 @@ std::vector<replication::assignment> replication::detached(const replica &peer) 
   for (uint32_t i = 0; i < partition_count; i++) {
     const partition_state &state = partitions_[i];
     auto const link = state.links.find(peer.server);
-    if (link != state.links.end() && link->second.stage == link_stage::detached)
+    if (link != state.links.end() && link->second.stage == link_stage::detached &&
+        options_.clock->now_ns() >= link->second.retry_ns)
       assignments.push_back({i, state.term});
   }
   return assignments;
@@ -511,8 +526,10 @@ bool replication::attach(const replica &peer, const assignment &target) {
   auto const link = state.links.find(peer.server);
   bool const is_current = find_queue(peer) != nullptr && state.is_primary &&
                           state.term == target.term && link != state.links.end();
-  if (is_current)
+  if (is_current) {
     link->second.stage = link_stage::syncing;
+    link->second.is_full = false;
+  }
   return is_current;
 }
 
@@ -544,7 +561,8 @@ void replication::begin_marking(const replica &peer, replica_batch &mark) {
   partition_state &state = partitions_[mark.partition];
   mark.position = state.last.load();
   auto const link = state.links.find(peer.server);
-  bool const is_current = link != state.links.end() && state.is_primary && state.term == mark.term;
+  bool const is_current = link != state.links.end() && state.is_primary &&
+                          state.term == mark.term && link->second.stage == link_stage::syncing;
   if (!is_current)
     return;
   link->second.stage = link_stage::marking;
@@ -567,6 +585,36 @@ size_t replication::queue_length(const replica &peer) const {
   return queue == nullptr ? 0 : queue->batches.size();
 }
 
+void replication::report_full(const replica &peer, const replica_batch &batch) {
+  lock_guard lock{mutex_};
+  partition_state &state = partitions_[batch.partition];
+  auto const link = state.links.find(peer.server);
+  bool const is_current = find_queue(peer) != nullptr && state.is_primary &&
+                          state.term == batch.term && link != state.links.end();
+  if (!is_current || link->second.is_full)
+    return;
+  log(log_level::error,
+      "pool: {} has no space for a copy of namespaces of partition {}: they have a copy less",
+      peer.server,
+      batch.partition);
+  link->second.stage = link_stage::detached;
+  link->second.is_full = true;
+  link->second.retry_ns = options_.clock->now_ns() + full_retry_ns;
+  has_edits_.store(true);
+}
+
+bool replication::holds(uint32_t partition) const {
+  auto const map = map_.load();
+  if (map == nullptr)
+    return true;  // not known yet
+  const partition_record &record = map->partitions[partition];
+  auto const is_self = [&](const replica &run) {
+    return run.server == options_.self.server;
+  };
+  return std::any_of(record.replicas.begin(), record.replicas.end(), is_self) ||
+         std::any_of(record.joining.begin(), record.joining.end(), is_self);
+}
+
 void replication::acknowledge(const replica &peer, const replica_batch &batch, bool is_mark) {
   callbacks due;
   {
@@ -576,7 +624,8 @@ void replication::acknowledge(const replica &peer, const replica_batch &batch, b
     bool const is_current = find_queue(peer) != nullptr && state.is_primary &&
                             state.term == batch.term && link != state.links.end() &&
                             link->second.stage != link_stage::detached;
-    if (!is_current)
+    bool const is_late_mark = is_current && is_mark && link->second.stage != link_stage::marking;
+    if (!is_current || is_late_mark)
       return;
     link_state &entry = link->second;
     if (is_mark)

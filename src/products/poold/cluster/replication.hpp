@@ -103,6 +103,13 @@ class replication final : public journal, public cluster_gate {
   // The next batch to be sent. False: the queue is empty.
   bool take_batch(const replica &peer, replica_batch &batch);
   size_t queue_length(const replica &peer) const;
+  // The peer has no space for the batch. It stops to be a replica of the partition, so that changes
+  // go on without it, and is brought up to date again later.
+  void report_full(const replica &peer, const replica_batch &batch);
+
+  // Whether the map names this server for the partition.
+  bool holds(uint32_t partition) const;
+
   // The peer has all changes of the partition up to this position. `is_mark`: also all that came
   // before the link was attached.
   void acknowledge(const replica &peer, const replica_batch &batch, bool is_mark);
@@ -123,6 +130,8 @@ class replication final : public journal, public cluster_gate {
     uint64_t run = 0;
     link_stage stage = link_stage::detached;
     uint64_t acknowledged = 0;  // position
+    bool is_full = false;       // the server had no space for a change
+    uint64_t retry_ns = 0;      // when a full server is brought up to date again
   };
   struct partition_state {
     std::atomic<bool> is_primary{false};
@@ -158,6 +167,7 @@ class replication final : public journal, public cluster_gate {
   bool complete_joins(cluster_map &candidate,
                       uint32_t partition,
                       const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  bool remove_full(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
   void add_group(uint32_t partition,
                  const std::vector<change> &changes,
                  const std::shared_ptr<group> &added,
