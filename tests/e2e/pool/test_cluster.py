@@ -190,6 +190,21 @@ def test_each_server_is_killed_while_clients_write(cluster):
     assert cluster.status()["lost"] == 0
 
 
+def test_a_server_without_space_holds_nobody_up(cluster):
+    fill(cluster)
+    text = "x" * (8 << 20)
+    results = [cluster.put(f"large{i}", "object", text).returncode for i in range(16)]
+    assert 0 in results and 1 in results, results
+    check(cluster)
+    stored = [i for i, code in enumerate(results) if code == 0]
+    for i in stored:
+        assert cluster.text(f"large{i}", "object") == text
+    for i in stored:
+        assert pool("rm", cluster.location(f"large{i}", "object")).returncode == 0
+    cluster.wait_until_whole()
+    check(cluster)
+
+
 def test_a_server_that_is_drained_can_go(cluster):
     fill(cluster)
     drained = cluster.servers[0]
@@ -201,6 +216,7 @@ def test_a_server_that_is_drained_can_go(cluster):
 
     wait_for(is_empty, "a server that is empty")
     assert cluster.status()["missing"] == 0
+    wait_for(lambda: not pool("ls", f"pool://{drained.name}").stdout, "memory that is free")
     drained.kill()
     check(cluster)
     drained.start()
@@ -275,6 +291,8 @@ def test_a_durable_pool_becomes_a_cluster(tmp_path):
         (["--cluster", "http://127.0.0.1:1/x"], "etcd"),
         (["--cluster", "etcd://127.0.0.1:1/x", "--port", "0"], "--port or --advertise"),
         (["--cluster", "etcd://127.0.0.1:1/x", "--lease", "1s"], "--lease is 2s"),
+        (["--cluster", "etcd://127.0.0.1:1/x", "--copies", "0"], "--copies is 1 to 3"),
+        (["--cluster", "etcd://127.0.0.1:1/x", "--copies", "4"], "--copies is 1 to 3"),
         (["--cluster", "etcd://127.0.0.1:1/x", "--etcd-password-file", "/none"], "/none"),
     ],
 )

@@ -197,6 +197,7 @@ class client {
 
  private:
   status check_usable(const open_object &object) const;
+  status read_once(open_object &object, const tnd_pool_box &box, memory_range target);
   uint64_t deadline() const;
 
   // Sends one request and waits for its reply.

@@ -90,7 +90,24 @@ status client::write(open_object &object, const tnd_pool_box &requested, memory_
   return move(object, box, source, true);
 }
 
+// In a cluster, an object that is open for reading is opened again where its server was lost.
 status client::read(open_object &object, const tnd_pool_box &requested, memory_range target) {
+  uint64_t const deadline_ns = deadline();
+  for (;;) {
+    status const code = read_once(object, requested, target);
+    bool const is_lost = code == status::stale || code == status::peer_lost;
+    bool const can_reopen = is_cluster() && !object.is_writer && object.about.version != 0;
+    if (!is_lost || !can_reopen || seams::monotonic_clock().now_ns() >= deadline_ns)
+      return code;
+    open_object opened;
+    TND_TRY(open(object.name, object.about.version, opened));
+    object.epoch = opened.epoch;
+    object.handle = opened.handle;
+    object.pieces = std::move(opened.pieces);
+  }
+}
+
+status client::read_once(open_object &object, const tnd_pool_box &requested, memory_range target) {
   TND_TRY(check_usable(object));
   TND_TRY(report_written(object));
   auto end = end_of(requested);
