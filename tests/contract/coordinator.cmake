@@ -42,4 +42,7 @@ if(Python3_FOUND)
   set_tests_properties(
     coordinator_contract_etcd coordinator_contract_etcd_secure coordinator_contract_etcd_members
     PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+  # They add breadth, and wait for leases: make test-all runs them.
+  set_tests_properties(coordinator_contract_etcd_secure coordinator_contract_etcd_members
+    PROPERTIES LABELS slow)
 endif()
