@@ -1,6 +1,7 @@
 """The machine of a benchmark."""
 
 import datetime
+import json
 import os
 import pathlib
 import platform
@@ -39,3 +40,8 @@ def header(bench):
         "machine": machine(),
         "command": command(),
     }
+
+
+def save(path, bench, rows):
+    """Write the JSON of a benchmark's rows."""
+    pathlib.Path(path).write_text(json.dumps({**header(bench), "rows": rows}, indent=1) + "\n")

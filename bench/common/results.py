@@ -112,6 +112,15 @@ def shown(value):
     return value if isinstance(value, str) else "" if value is None else f"{value:g}"
 
 
+def print_short(row):
+    """One line, without the set-ups."""
+    met = "" if row["met"] is None else "met" if row["met"] else "MISSED"
+    print(
+        f"{row['what']:56} {shown(row['value']):>7} {row['unit']:4}"
+        f" {shown(row['rival_value']):>7} {row['rival'] or '':28} {shown(row['ratio']):>7} {met}"
+    )
+
+
 def print_row(row):
     met = "" if row["met"] is None else "met" if row["met"] else "MISSED"
     print(

@@ -26,9 +26,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tests/fixtures")]
 
 import etcd  # noqa: E402
-from machine import header  # noqa: E402
+from machine import save  # noqa: E402
 from pool_daemon import BUILD, Daemon  # noqa: E402
-from results import shown  # noqa: E402
+from results import print_short  # noqa: E402
 
 SIZE = 4096
 SPACES = [f"space{i}" for i in range(6)]
@@ -293,14 +293,9 @@ def main():
         finally:
             member.end()
     for each in rows:
-        print(
-            f"{each['what']:50} {shown(each['value']):>7} {each['unit']:3}"
-            f" {shown(each['rival_value']):>7} {each['rival']:28} {shown(each['ratio']):>6}"
-        )
+        print_short(each)
     if options.json:
-        pathlib.Path(options.json).write_text(
-            json.dumps({**header("pool_cluster"), "rows": rows}, indent=1) + "\n"
-        )
+        save(options.json, "pool_cluster", rows)
 
 
 if __name__ == "__main__":

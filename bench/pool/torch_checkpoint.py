@@ -26,8 +26,8 @@ from tanada._units import number_of_bytes
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "common"))
 
-from machine import header  # noqa: E402
-from results import row_of, shown  # noqa: E402
+from machine import save  # noqa: E402
+from results import print_short, row_of  # noqa: E402
 
 TENSOR_COUNT = 8  # of a rank
 
@@ -153,14 +153,9 @@ def main():
         seconds = measure(options, setups, f"{disk}/store")
     rows = list(rows_of(options, pairs, seconds))
     for row in rows:
-        print(
-            f"{row['what']:50} {shown(row['value']):>7} {row['unit']} {shown(row['rival_value']):>7}"
-            f" {row['rival']:24} {shown(row['ratio']):>6} {'met' if row['met'] else 'MISSED'}"
-        )
+        print_short(row)
     if options.json:
-        pathlib.Path(options.json).write_text(
-            json.dumps({**header("pool_torch"), "rows": rows}, indent=1) + "\n"
-        )
+        save(options.json, "pool_torch", rows)
 
 
 if __name__ == "__main__":

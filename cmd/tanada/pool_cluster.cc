@@ -76,8 +76,8 @@ int pool_cluster_status(const pool_cluster_options &options) {
                        {"lost", cluster.lost_count},
                        {"servers", nlohmann::json::array()}};
   if (!report.json())
-    std::printf("cluster of %u partitions with %u copies: %u copies missing, %u partitions offline, "
-                "%u lost\n",
+    std::printf("cluster of %u partitions with %u copies: %u copies missing, "
+                "%u partitions offline, %u lost\n",
                 cluster.partition_count,
                 cluster.copies,
                 cluster.missing_count,

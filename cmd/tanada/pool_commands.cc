@@ -7,6 +7,7 @@ namespace tanada::command {
 namespace {
 
 constexpr const char *url_help = "pool://host[:port]/namespace/object";
+constexpr const char *server_help = "name of the server, as status prints it";
 
 // Adds a subcommand that calls `run` with its options, which live as long as the program.
 template <class Options>
@@ -158,7 +159,7 @@ void add_cluster(CLI::App &pool, std::function<int()> &chosen) {
                                           chosen,
                                           command);
   add_url(drain);
-  command->add_option("SERVER", drain.server, "name of the server, as status prints it")->required();
+  command->add_option("SERVER", drain.server, server_help)->required();
   auto &added = add<pool_cluster_options>(*cluster,
                                           "add",
                                           "let a drained server have a share again",
@@ -166,7 +167,7 @@ void add_cluster(CLI::App &pool, std::function<int()> &chosen) {
                                           chosen,
                                           command);
   add_url(added);
-  command->add_option("SERVER", added.server, "name of the server, as status prints it")->required();
+  command->add_option("SERVER", added.server, server_help)->required();
 }
 
 void add_daemon(CLI::App &pool, std::function<int()> &chosen) {

@@ -13,11 +13,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALL = (
     "build-essential cmake ninja-build pkg-config liburing-dev libspdlog-dev libfmt-dev "
     "libgd-dev libcli11-dev nlohmann-json3-dev libsodium-dev libxxhash-dev libisal-dev "
-    "libtomlplusplus-dev libcpp-httplib-dev libssl-dev libboost-dev libgtest-dev python3 python3-dev "
+    "libtomlplusplus-dev libcpp-httplib-dev libssl-dev libboost-dev libgtest-dev "
+    "python3 python3-dev "
     "python3-venv procps wamerican clang qemu-system-x86 busybox-static cpio xz-utils kmod "
     "iproute2 flex bison bc ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
     "dpkg-dev libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
-    "gfmd gfsd gfarm-client netbase glusterfs-server etcd-server openssl chromium memcached fio redis-server "
+    "gfmd gfsd gfarm-client netbase glusterfs-server etcd-server openssl "
+    "chromium memcached fio redis-server "
     "nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev"
 ).split()
 

@@ -66,8 +66,9 @@ TEST(etcd_base64_test, texts_that_are_not_canonical_are_refused) {
 }
 
 TEST(etcd_messages_test, a_range_is_decoded) {
-  auto const range = decode_range(
-      R"({"header":{"revision":"9"},"kvs":[{"key":"YQ==","mod_revision":"7","value":"dg==","lease":"3"}]})");
+  auto const range =
+      decode_range(R"({"header":{"revision":"9"},"kvs":[{"key":"YQ==","mod_revision":"7",)"
+                   R"("value":"dg==","lease":"3"}]})");
   ASSERT_TRUE(range.ok());
   EXPECT_EQ(range.value().store_revision, 9u);
   ASSERT_EQ(range.value().entries.size(), 1u);

@@ -147,7 +147,7 @@ def used(job):
 
 
 def close_after_a_kill(job):
-    """The coordinator lives on, and drops what the others have written when it closes its writer."""
+    """The coordinator lives on, and drops what others have written when it closes its writer."""
     if job.rank == 2:
         job.save(2, KilledAfterItsData(job.url))
     writer = PoolWriter(job.url)
