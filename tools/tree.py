@@ -1,6 +1,7 @@
 """What the checks of the tree share: which files there are, and how a finding is reported."""
 
 import argparse
+import os
 import pathlib
 import sys
 
@@ -13,19 +14,21 @@ def files(root, *folders, suffixes=None):
     """Regular files under the folders, sorted; links are not followed."""
     found = []
     for folder in folders:
-        found += [
-            path for path in (root / folder).rglob("*") if path.is_file() and not path.is_symlink()
-        ]
-    found = [
-        path for path in found if not under_link(root, path) and "__pycache__" not in path.parts
-    ]
-    return sorted(path for path in found if suffixes is None or path.suffix in suffixes)
+        if has_link(root, folder):
+            continue
+        for place, below, names in os.walk(root / folder):
+            below[:] = [name for name in below if name != "__pycache__"]
+            found += [
+                pathlib.Path(place, name)
+                for name in names
+                if suffixes is None or os.path.splitext(name)[1] in suffixes
+            ]
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def under_link(root, path):
-    return any(
-        (root / parent).is_symlink() for parent in path.relative_to(root).parents if parent.name
-    )
+def has_link(root, folder):
+    parts = pathlib.PurePath(folder).parts
+    return any(root.joinpath(*parts[: i + 1]).is_symlink() for i in range(len(parts)))
 
 
 def run(description, check):

@@ -10,11 +10,11 @@ LIMIT_S = 600  # on a busy machine
 
 
 @pytest.fixture
-def checkout(tree_copy):
+def checkout(own_copy):
     """A copy of the tree in a folder with a blank."""
-    target = tree_copy.parent / "some where" / "tanada"
+    target = own_copy.parent / "some where" / "tanada"
     target.parent.mkdir()
-    return tree_copy.rename(target)
+    return own_copy.rename(target)
 
 
 def build(checkout, **variables):

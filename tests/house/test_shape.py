@@ -7,9 +7,11 @@ def test_the_tree_is_in_shape(tree_copy):
     assert check_shape.check(tree_copy) == []
 
 
-def test_a_planted_fault_is_reported_with_its_place(tree_copy):
-    (tree_copy / "src/core/base/planted.cc").write_text("void f() {\n  a(), b();\n}\n")
-    assert check_shape.check(tree_copy) == [f"src/core/base/planted.cc:2: {COMMA}"]
+def test_a_planted_fault_is_reported_with_its_place(tmp_path):
+    folder = tmp_path / "src/core/base"
+    folder.mkdir(parents=True)
+    (folder / "planted.cc").write_text("void f() {\n  a(), b();\n}\n")
+    assert check_shape.check(tmp_path) == [f"src/core/base/planted.cc:2: {COMMA}"]
 
 
 def in_function(statements):

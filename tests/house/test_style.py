@@ -6,6 +6,12 @@ def test_the_tree_is_in_style(tree_copy):
     assert check_style.check(tree_copy) == []
 
 
+def plant(root, name, text):
+    path = root / name
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
 @pytest.mark.parametrize(
     "text, what",
     [
@@ -24,9 +30,9 @@ def test_the_tree_is_in_style(tree_copy):
         ('void f() {\n  fatal(g("a"), "%016llx", 1ull);\n}\n', "printf"),
     ],
 )
-def test_a_planted_fault_is_found(tree_copy, text, what):
-    (tree_copy / "src/core/base/planted.hpp").write_text(text)
-    problems = check_style.check(tree_copy)
+def test_a_planted_fault_is_found(tmp_path, text, what):
+    plant(tmp_path, "src/core/base/planted.hpp", text)
+    problems = check_style.check(tmp_path)
     assert len(problems) == 1 and what in problems[0], problems
 
 
@@ -42,6 +48,6 @@ def test_a_planted_fault_is_found(tree_copy, text, what):
         ("include/tanada/planted.h", "#if defined(__cplusplus)\n#endif\n"),
     ],
 )
-def test_what_is_allowed_is_not_found(tree_copy, name, text):
-    (tree_copy / name).write_text(text)
-    assert check_style.check(tree_copy) == []
+def test_what_is_allowed_is_not_found(tmp_path, name, text):
+    plant(tmp_path, name, text)
+    assert check_style.check(tmp_path) == []

@@ -51,8 +51,8 @@ def check(budget, folder, run):
         ("after_finalize", ("24", "1", "0"), 64),
         # The memory of two ranks is 176 MiB.
         ("large_receive", ("64", "24", "blocking"), 160),
-        ("large_receive", ("64", "24", "started"), 160),
-        ("large_receive", ("64", "24", "armci"), 160),
+        pytest.param("large_receive", ("64", "24", "started"), 160, marks=pytest.mark.slow),
+        pytest.param("large_receive", ("64", "24", "armci"), 160, marks=pytest.mark.slow),
     ],
 )
 def test_a_program_keeps_the_budget(jobs, tmp_path, name, words, mebibytes):

@@ -87,8 +87,8 @@ def test_one_rank_of_a_node_at_a_time_is_enough(jobs, tmp_path):
         "broadcast",
         "groups",
         "messages",
-        "reduce",
-        "select",
+        pytest.param("reduce", marks=pytest.mark.slow),
+        pytest.param("select", marks=pytest.mark.slow),
         "transfers",
     ],
 )

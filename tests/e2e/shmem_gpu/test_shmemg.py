@@ -76,12 +76,15 @@ def run(jobs, name, pe_count, words=(), limit_s=120, **environment):
 BY_FABRIC = {"transfers", "atomics", "collectives", "streams"}
 
 
+BY_MANY = {"collectives", "teams", "waits"}  # four PEs do what two can't
+
+
 def runs():
     for name in PROGRAMS:
         for pe_count in (1, 2, 3, 4):
             for way in WAYS:
                 is_other = way == ("staged" if name in BY_FABRIC else "by fabric")
-                is_slow = is_other or pe_count == 3
+                is_slow = is_other or pe_count == 3 or (pe_count == 4 and name not in BY_MANY)
                 yield pytest.param(name, pe_count, way, marks=[pytest.mark.slow] * is_slow)
 
 
