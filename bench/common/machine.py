@@ -1,10 +1,13 @@
 """The machine of a benchmark."""
 
 import datetime
+import functools
 import json
 import os
 import pathlib
 import platform
+import shutil
+import subprocess
 import sys
 
 
@@ -16,6 +19,27 @@ def machine():
         if line.startswith("model name")
     ]
     return f"{names[0] if names else 'unknown processor'}, {os.cpu_count()} processors; Linux {platform.release()}"
+
+
+@functools.cache
+def gpu_names():
+    """The names of the machine's GPUs."""
+    if not shutil.which("nvidia-smi"):
+        return []
+    listed = subprocess.run(
+        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"],
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).stdout.split("\n")
+    return [name for name in listed if name]
+
+
+def gpus():
+    """How many GPUs, and the name of the first."""
+    names = gpu_names()
+    return f"{len(names)} x {names[0]}" if names else "no GPU"
 
 
 def command():
