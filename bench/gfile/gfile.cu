@@ -4,12 +4,13 @@
 // bench_gfile[_cuda] [--json FILE] [--file PATH] [--memory FOLDER] [--size MIB] [--chunk KIB]
 //   [--blocks N]
 //                      [--only miss|misses|random|sequential|memory|device|sizes|write|
-//                              strings|opens|stream|defaults]
-//                      [--strings "OPTIONS OF string_match"]
+//                              strings|opens|stream|defaults|devices]
+//                      [--strings "OPTIONS OF string_match"] [--devices N]
 //
 // --file: read this file, created if it does not exist, instead of one in the temporary folder.
 // --memory: a folder on tmpfs, by default /dev/shm. The rows of string matching run the example
-// string_match beside this program.
+// string_match beside this program. The rows of --devices GPUs at once run only if they are named.
+// --worker SETTING is one of their processes.
 //
 // Settings of the instance can be overridden by TND_GFILE_...; the bars are for a GPU.
 #include <algorithm>
@@ -92,7 +93,8 @@ namespace {
 
 int run(int argc, char **argv) {
   reading how{on_gpu ? 8ull << 30 : 256ull << 20, on_gpu ? 1u << 19 : 1u << 18, on_gpu ? 132u : 4u};
-  std::string path, only, string_options, memory = "/dev/shm";
+  std::string path, only, string_options, worker, memory = "/dev/shm";
+  u32 devices = 2;
   read_options(
       argc, argv, "bench/gfile/gfile.cu", [&](const std::string &option, const char *value) {
         if (option == "--file")
@@ -107,12 +109,18 @@ int run(int argc, char **argv) {
           how.chunk_size = std::strtoull(value, nullptr, 10) << 10;
         else if (option == "--strings")
           string_options = value;
+        else if (option == "--devices")
+          devices = u32(std::strtoul(value, nullptr, 10));
+        else if (option == "--worker")
+          worker = value;
         else if (option == "--blocks")
           how.blocks = u32(std::strtoul(value, nullptr, 10));
         else
           return false;
         return true;
       });
+  if (!worker.empty())
+    return work(path, how, worker);
   bool const temporary = path.empty();
   if (temporary)
     path = (std::filesystem::temp_directory_path() / ("tanada-bench-" + std::to_string(getpid())))
@@ -143,6 +151,8 @@ int run(int argc, char **argv) {
     opens(to, memory, "");
     opens(to, std::filesystem::temp_directory_path(), " on a disk");
   }
+  if (only == "devices")
+    by_devices(to, memory, how, devices);
   if (only == "stream") {
     make_file(path, how.size);
     stream_by_default(to, path, how);

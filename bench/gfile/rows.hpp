@@ -35,6 +35,11 @@ void opens(report &to, const std::string &folder, const std::string &where);
 void stream_by_default(report &to, const std::string &path, const reading &how);
 void by_default(report &to, const std::string &path, const std::string &memory, const reading &how);
 
+// One file to `count` GPUs at once. work() is a process with a GPU of its own, for by_devices();
+// returns the exit status.
+void by_devices(report &to, const std::string &folder, const reading &how, uint32_t count);
+int work(const std::string &path, const reading &how, const std::string &setting_name);
+
 void writing(report &to, const std::string &folder, const reading &how);
 
 // The example string_match beside this program, with gfile and without; `options` are passed to it.
