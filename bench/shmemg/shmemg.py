@@ -469,6 +469,8 @@ def main():
         bench.save()
     if not wanted.json:
         print(json.dumps(bench.report(), indent=1))
+    if not bench.rows:
+        sys.exit("bench: there is no row")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ limit=${TIME:-540} pes=2 end=${PROGRAM_END-_cuda}
 . tools/gpu/multi.sh
 for name in $parts; do
   case $name in
-    shmemg) shmemg_part shmemg 300 --rows kernel,stream,programs,host,queue --rounds 3 ;;
+    shmemg) shmemg_part shmemg 320 --rows kernel,stream,programs,host,queue --rounds 2 ;;
     pairs) shmemg_part shmemg_pairs 70 --rows pairs --rounds 2 ;;
     gfile) gfile_part 100 ;;
     comex) STEP_LIMIT=15 part comex 60 tools/gpu/comex_device.sh "$folder" ;;

@@ -92,3 +92,9 @@ def test_parts_of_a_whole_shrink_with_the_number_of_pes(run_bench):
             f"strong, 8192 x 8192 in all, {count}",
         )
     ]
+
+
+def test_a_run_without_rows_fails(run_bench):
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        run_bench({"bench_shmemg_host_calls": "exit 1"}, "--rows", "host")
+    assert "there is no row" in failure.value.stderr
