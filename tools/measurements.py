@@ -113,12 +113,21 @@ def counts(content):
     return sum(row["met"] for row in judged), len(judged)
 
 
+def written_by(content):
+    """The command, on lines of its own if it is longer than a line."""
+    command, rest = content["command"], f"on {content['date']}: {content['machine']}."
+    if len(command) <= 98:
+        return [paragraph(f"Written by `{command}` {rest}")]
+    lines = textwrap.wrap(command, 98, break_long_words=False, break_on_hyphens=False)
+    return ["Written by", "", "```sh", " \\\n  ".join(lines), "```", "", paragraph(rest)]
+
+
 def page(stem, content):
     met, judged = counts(content)
     lines = [
         f"# {stem}",
         "",
-        paragraph(f"Written by `{content['command']}` on {content['date']}: {content['machine']}."),
+        *written_by(content),
     ]
     if content.get("note"):
         lines += ["", paragraph(content["note"])]

@@ -275,7 +275,7 @@ void add_rows(report &to, const comparison &compared) {
           compared.single.rate * compared.count,
           on_gpu ? std::optional{0.9} : std::nullopt,
           better::higher});
-  to.add({compared.what + ": the slowest GPU's rate by the fastest one's",
+  to.add({compared.what + ": slowest GPU by fastest GPU",
           compared.all.fairness,
           "",
           "",
