@@ -6,7 +6,7 @@ target_link_libraries(cluster_sim PRIVATE
   GTest::gtest_main)
 target_include_directories(cluster_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_target_properties(cluster_sim PROPERTIES UNITY_BUILD OFF)
-foreach(weather fair crashes cuts pauses etcd all)
+foreach(weather fair crashes stops cuts pauses etcd all)
   add_test(NAME cluster_sim_${weather} COMMAND cluster_sim --gtest_filter=*loses_nothing/${weather})
   set_tests_properties(cluster_sim_${weather} PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 endforeach()
@@ -14,5 +14,5 @@ add_test(NAME cluster_sim_repeat COMMAND cluster_sim --gtest_filter=*repeat*)
 set_tests_properties(cluster_sim_repeat PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 # The mistakes that few seeds find. The others take minutes: make test-sim runs them.
 add_test(NAME cluster_sim_planted
-         COMMAND cluster_sim --gtest_filter=*planted*/0:*planted*/5)
+         COMMAND cluster_sim --gtest_filter=*planted*/0:*planted*/5:*planted*/9)
 set_tests_properties(cluster_sim_planted PROPERTIES TIMEOUT 600 ENVIRONMENT TND_LOG=off)

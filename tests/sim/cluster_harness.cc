@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/base/log.hpp"
+#include "sim/cluster_mistakes.hpp"
 
 namespace tanada::test {
 
@@ -18,6 +18,8 @@ constexpr uint32_t outstanding_max = 3;
 constexpr uint64_t wait_round_max = 300;  // of a handshake
 constexpr size_t stamp_size = 16;         // of contents: value and size
 constexpr uint64_t settle_round_max = 60'000;
+constexpr uint64_t stop_ns_max = 1'000 * ms;     // of a server that cannot leave the cluster
+constexpr uint64_t hand_over_ns_max = 500 * ms;  // where nothing else happens; half a lease
 
 std::string object_of(const std::string &name) {
   return name.substr(name.find('/') + 1);
@@ -50,97 +52,13 @@ class severable_stream final : public seams::stream {
   std::shared_ptr<bool> is_severed_;
 };
 
-// The gate and the journal of a server, with the planted mistake.
-class mistaken_gate final : public poold::cluster_gate {
- public:
-  mistaken_gate(poold::cluster_gate &inner, cluster_mistake mistake)
-      : inner_{inner}, mistake_{mistake} {}
-  status check_serving(uint32_t partition) const override {
-    status const code = inner_.check_serving(partition);
-    bool const has_lease = last_message().find("lease") == std::string::npos;
-    bool const is_mistaken =
-        code == status::again && mistake_ == (has_lease ? cluster_mistake::unsynced_primary
-                                                        : cluster_mistake::endless_lease);
-    return is_mistaken ? status::ok : code;
-  }
-  bool may_reply(uint32_t partition) const override {
-    bool const is_mistaken =
-        mistake_ == cluster_mistake::endless_lease || mistake_ == cluster_mistake::unsynced_primary;
-    return is_mistaken ? check_serving(partition) == status::ok : inner_.may_reply(partition);
-  }
-  uint64_t last_position(uint32_t partition) const override {
-    return inner_.last_position(partition);
-  }
-  uint64_t settled_position(uint32_t partition) const override {
-    return mistake_ == cluster_mistake::early_read ? ~uint64_t{0}
-                                                   : inner_.settled_position(partition);
-  }
-  void when_settled(uint32_t partition,
-                    uint64_t position,
-                    std::function<void()> callback) override {
-    inner_.when_settled(partition, position, std::move(callback));
-  }
-  status check_replica(const replica_request &request) const override {
-    status const code = inner_.check_replica(request);
-    return code == status::stale && mistake_ == cluster_mistake::ignored_term ? status::ok : code;
-  }
-  cluster_status_reply describe() const override {
-    return inner_.describe();
-  }
-  status set_draining(const std::string &server,
-                      bool is_draining,
-                      std::function<void(status)> done) override {
-    return inner_.set_draining(server, is_draining, std::move(done));
-  }
-  locate_reply locate(const std::string &namespace_name) const override {
-    return inner_.locate(namespace_name);
-  }
-
- private:
-  poold::cluster_gate &inner_;
-  cluster_mistake const mistake_;
-};
-
-class mistaken_journal final : public poold::journal {
- public:
-  mistaken_journal(poold::journal &inner, cluster_mistake mistake)
-      : inner_{inner}, mistake_{mistake} {}
-  void append(std::vector<poold::change> changes,
-              std::vector<poold::object_ref> superseded,
-              poold::journal_callback done) override {
-    bool const is_removal = changes.size() == 1 && !changes[0].is_replica &&
-                            changes[0].type == poold::change::kind::remove;
-    bool const is_early = mistake_ == cluster_mistake::early_acknowledgment && !changes.empty() &&
-                          !changes[0].is_replica;
-    if (is_early || (mistake_ == cluster_mistake::lost_removal && is_removal)) {
-      if (done)
-        early.push_back([done] { done(status::ok); });
-      done = {};
-    }
-    if (mistake_ != cluster_mistake::lost_removal || !is_removal)
-      inner_.append(std::move(changes), std::move(superseded), std::move(done));
-  }
-  bool is_durable() const override {
-    return inner_.is_durable();
-  }
-  bool is_congested() const override {
-    return false;
-  }
-
-  std::vector<std::function<void()>> early;
-
- private:
-  poold::journal &inner_;
-  cluster_mistake const mistake_;
-};
-
 }  // namespace
 
 // What a server has is destroyed in the opposite order: sessions first.
 struct cluster_run::server {
   explicit server(sim::world &world, int64_t skew) : clock{world, skew} {}
   skewed_clock clock;
-  std::unique_ptr<seams::coordinator> coordinator;
+  std::unique_ptr<mistaken_coordinator> coordinator;
   std::unique_ptr<poold::cluster_node> node;
   std::unique_ptr<mistaken_gate> gate;
   std::unique_ptr<mistaken_journal> journal;
@@ -151,6 +69,7 @@ struct cluster_run::server {
   std::map<uint64_t, std::unique_ptr<poold::session>> sessions;
   bool is_up = false;
   uint64_t paused_until_ns = 0, started_ns = 0;
+  uint64_t stop_ns = 0;  // when it ends, because it was stopped; 0: it was not
 };
 
 cluster_run::cluster_run(const cluster_setting &setting)
@@ -200,8 +119,9 @@ void cluster_run::fail(std::string reason) {
 
 void cluster_run::start(size_t index) {
   server &started = *servers_[index];
-  started.coordinator =
-      store_.open({.request_timeout_ns = 500 * ms, .watch_timeout_ns = 2000 * ms});
+  started.coordinator = std::make_unique<mistaken_coordinator>(
+      store_.open({.request_timeout_ns = 500 * ms, .watch_timeout_ns = 2000 * ms}),
+      setting_.mistake);
   poold::membership_options member;
   member.prefix = "/tanada/test/";
   member.self.self = {"s" + std::to_string(index), next_run_++};
@@ -235,6 +155,7 @@ void cluster_run::start(size_t index) {
   started.is_up = true;
   started.paused_until_ns = 0;
   started.started_ns = world_.now_ns();
+  started.stop_ns = 0;
 }
 
 // Everything in memory is lost, and nothing is sent.
@@ -243,7 +164,7 @@ void cluster_run::crash(size_t index) {
   if (!crashed.is_up)
     return;
   crashed.is_up = false;
-  store_.set_reachable(*crashed.coordinator, false);
+  store_.set_reachable(crashed.coordinator->inner(), false);
   sever(index);
   crashed.sessions.clear();
   crashed.node.reset();
@@ -253,6 +174,44 @@ void cluster_run::crash(size_t index) {
   crashed.journal.reset();
   crashed.gate.reset();
   crashed.coordinator.reset();
+}
+
+// As by a signal: it leaves the cluster before it ends.
+void cluster_run::stop(size_t index) {
+  server &stopped = *servers_[index];
+  stopped.node->begin_leaving();
+  stopped.gate->is_leaving = true;
+  stopped_ns_ = world_.now_ns();
+  stopped.stop_ns = stopped_ns_ + stop_ns_max;
+}
+
+// A server that has left the cluster may go on for a while.
+void cluster_run::end_stops() {
+  for (size_t i = 0; i < server_count_; i++) {
+    server &candidate = *servers_[i];
+    if (!candidate.is_up || candidate.stop_ns == 0)
+      continue;
+    bool const is_due = world_.now_ns() >= candidate.stop_ns;
+    if (is_due || (candidate.node->has_left() && world_.random.chance(1)))
+      crash(i);
+  }
+  bool const is_timed = stopped_ns_ != 0 && setting_.weather == cluster_weather::stops;
+  if (!is_timed)
+    return;
+  uint32_t partition = 0;
+  while (partition < poold::partition_count && is_served(partition))
+    partition++;
+  if (partition == poold::partition_count)
+    stopped_ns_ = 0;
+  else if (world_.now_ns() > stopped_ns_ + hand_over_ns_max)
+    fail("partition " + std::to_string(partition) + " is not served after a stop");
+}
+
+bool cluster_run::is_served(uint32_t partition) const {
+  return std::ranges::any_of(servers_, [&](auto const &candidate) {
+    return candidate->is_up && candidate->stop_ns == 0 &&
+           candidate->node->changes().check_serving(partition) == status::ok;
+  });
 }
 
 void cluster_run::pause(size_t index) {
@@ -347,8 +306,8 @@ size_t cluster_run::lost_count() const {
     size_t up = 0;
     for (const poold::replica &run : partition.replicas)
       for (auto const &each : servers_)
-        up += each->is_up && each->node->describe().map != nullptr && each->gate != nullptr &&
-              run == each->node->changes().self();
+        up += each->is_up && each->stop_ns == 0 && each->node->describe().map != nullptr &&
+              each->gate != nullptr && run == each->node->changes().self();
     missing = std::max(missing, size_t(copies_) - std::min<size_t>(copies_, up));
   }
   return missing;
@@ -371,6 +330,11 @@ void cluster_run::disturb() {
           crash(index);
       }
       break;
+    case 7:
+      if ((all || setting_.weather == cluster_weather::stops) && servers_[index]->is_up &&
+          servers_[index]->stop_ns == 0 && lost_count() + 1 < copies_)
+        stop(index);
+      break;
     case 1:
       if (all || setting_.weather == cluster_weather::pauses)
         pause(index);
@@ -382,7 +346,7 @@ void cluster_run::disturb() {
       break;
     case 4:
       if ((all || setting_.weather == cluster_weather::etcd) && servers_[index]->is_up)
-        store_.set_reachable(*servers_[index]->coordinator, world_.random.chance(60));
+        store_.set_reachable(servers_[index]->coordinator->inner(), world_.random.chance(60));
       break;
     case 5:
       if (all || setting_.weather == cluster_weather::etcd)
@@ -403,9 +367,11 @@ void cluster_run::heal() {
   cuts_.clear();
   for (size_t i = 0; i < server_count_; i++) {
     servers_[i]->paused_until_ns = 0;
+    if (servers_[i]->is_up && servers_[i]->stop_ns != 0)
+      crash(i);
     if (!servers_[i]->is_up)
       start(i);
-    store_.set_reachable(*servers_[i]->coordinator, true);
+    store_.set_reachable(servers_[i]->coordinator->inner(), true);
   }
 }
 
@@ -613,6 +579,7 @@ void cluster_run::list(size_t index) {
 std::string cluster_run::run(uint32_t step_count) {
   for (uint32_t i = 0; i < step_count && failure_.empty(); i++) {
     pump();
+    end_stops();
     disturb();
     for (size_t index = 0; index < actors_.size(); index++)
       if (world_.random.chance(50))

@@ -12,6 +12,7 @@
 #include "products/poold/catalog.hpp"
 #include "products/poold/cluster/node.hpp"
 #include "products/poold/session.hpp"
+#include "sim/cluster_mistakes.hpp"
 #include "sim/coordinator.hpp"
 #include "sim/history.hpp"
 #include "sim/stream.hpp"
@@ -20,19 +21,7 @@
 namespace tanada::test {
 
 // What happens to the cluster.
-enum class cluster_weather { fair, crashes, cuts, pauses, etcd, all };
-
-// A mistake that the check must find.
-enum class cluster_mistake {
-  none,
-  early_read,            // reads do not wait until other servers have what they read
-  early_acknowledgment,  // changes are acknowledged before other servers have them
-  ignored_term,          // a server accepts the changes of an earlier primary
-  endless_lease,         // a server serves although its lease has ended
-  unsynced_primary,      // a primary serves before the other servers are up to date
-  lost_removal,          // removals are not passed to the other servers
-  slow_clock,            // a server's clock is slower than the drift that is allowed
-};
+enum class cluster_weather { fair, crashes, stops, cuts, pauses, etcd, all };
 
 struct cluster_setting {
   uint64_t seed = 1;
@@ -59,11 +48,13 @@ class skewed_clock final : public seams::clock {
 
 /**
  * Clients put, get, remove, rename and list names at whichever server is the primary. Servers crash
- * and start again empty, are paused, lose their connections to each other, to clients and to etcd,
- * and have clocks that differ. At most `copies` - 1 servers are lost at a time.
+ * or are stopped, and start again empty, are paused, lose their connections to each other, to
+ * clients and to etcd, and have clocks that differ. At most `copies` - 1 servers are lost at a
+ * time.
  *
  * Checks: the history of all operations is linearizable, and every object has the bytes that were
- * put. At the end all servers are up, a primary serves, and all copies of a partition are equal.
+ * put. Where nothing else happens, other servers serve soon after a stop. At the end all servers
+ * are up, a primary serves, and all copies of a partition are equal.
  */
 class cluster_run {
  public:
@@ -94,6 +85,9 @@ class cluster_run {
 
   void start(size_t index);
   void crash(size_t index);
+  void stop(size_t index);
+  void end_stops();
+  bool is_served(uint32_t partition) const;
   void pause(size_t index);
   void set_cut(size_t first, size_t second, bool is_cut);
   void sever(size_t index);
@@ -133,7 +127,7 @@ class cluster_run {
   history history_;
   value_id next_value_ = 1;
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
-  uint64_t disturbed_ns_ = 0;
+  uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
   std::string failure_;
 };
 

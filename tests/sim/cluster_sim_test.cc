@@ -22,7 +22,8 @@ uint64_t first_seed() {
 constexpr uint32_t step_count = 3'000;
 
 const char *name_of(cluster_weather weather) {
-  static constexpr const char *names[] = {"fair", "crashes", "cuts", "pauses", "etcd", "all"};
+  static constexpr const char *names[] = {
+      "fair", "crashes", "stops", "cuts", "pauses", "etcd", "all"};
   return names[size_t(weather)];
 }
 
@@ -45,6 +46,7 @@ INSTANTIATE_TEST_SUITE_P(weathers,
                          cluster_sim,
                          testing::Values(cluster_weather::fair,
                                          cluster_weather::crashes,
+                                         cluster_weather::stops,
                                          cluster_weather::cuts,
                                          cluster_weather::pauses,
                                          cluster_weather::etcd,
@@ -64,8 +66,10 @@ TEST(cluster_sim_repeat, a_seed_is_the_same_run) {
 class cluster_planted : public testing::TestWithParam<cluster_mistake> {};
 
 TEST_P(cluster_planted, is_found) {
+  auto const weather =
+      GetParam() == cluster_mistake::lost_departure ? cluster_weather::stops : cluster_weather::all;
   for (uint64_t seed = 1; seed <= 300; seed++) {
-    cluster_run run{{.seed = seed, .weather = cluster_weather::all, .mistake = GetParam()}};
+    cluster_run run{{.seed = seed, .weather = weather, .mistake = GetParam()}};
     if (!run.run(step_count).empty())
       return;
   }
@@ -80,7 +84,10 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
                                          cluster_mistake::endless_lease,
                                          cluster_mistake::unsynced_primary,
                                          cluster_mistake::lost_removal,
-                                         cluster_mistake::slow_clock));
+                                         cluster_mistake::slow_clock,
+                                         cluster_mistake::unsynced_successor,
+                                         cluster_mistake::endless_service,
+                                         cluster_mistake::lost_departure));
 
 }  // namespace
 }  // namespace tanada::test

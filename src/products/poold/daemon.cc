@@ -147,6 +147,9 @@ void daemon::stop() {
   web_.reset();
   uint64_t const deadline_ns =
       seams::deadline_after(seams::monotonic_clock().now_ns(), options_.drain_ns);
+  // While requests are still answered, so that clients find the servers that take over.
+  if (node_ != nullptr)
+    (void)node_->leave(std::min(options_.drain_ns, options_.lease_ns));
   server_->stop(deadline_ns);
   if (node_ != nullptr)
     node_->stop();

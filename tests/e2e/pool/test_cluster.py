@@ -14,6 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures")
 import etcd  # noqa: E402
 
 LEASE_S = 2
+STOP_LIMIT_S = 2  # of a commit while a server stops
 NAMESPACES = [f"space{i}" for i in range(12)]  # in different partitions
 
 
@@ -28,7 +29,7 @@ class Server:
             [
                 BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", "64MiB",
                 "--segment-size", "2MiB", "--no-prefault", "--cluster", self.cluster.url,
-                "--copies", "2", "--lease", f"{LEASE_S}s", *self.options,
+                "--copies", "2", "--lease", f"{self.cluster.lease_s}s", *self.options,
             ],
             env=environment(),
             stdout=open(self.cluster.folder / f"{self.port}.log", "ab"),
@@ -50,8 +51,8 @@ class Server:
 class Cluster:
     """An etcd and servers."""
 
-    def __init__(self, folder, count, *options):
-        self.folder = folder
+    def __init__(self, folder, count, *options, lease_s=LEASE_S):
+        self.folder, self.lease_s = folder, lease_s
         self.etcd = etcd.Cluster(folder, 1, False)
         self.etcd.start()
         self.url = f"etcd://127.0.0.1:{self.etcd.client_ports[0]}/test"
@@ -146,6 +147,7 @@ class Writer(threading.Thread):
         super().__init__(daemon=True)
         self.cluster, self.space = cluster, space
         self.begun = self.acknowledged = 0
+        self.longest_gap_s, self.acknowledged_s = 0.0, None
         self.errors = []
         self.is_ending = False
 
@@ -155,6 +157,10 @@ class Writer(threading.Thread):
             done = self.cluster.put(self.space, "counter", str(self.begun))
             if done.returncode == 0:
                 self.acknowledged = self.begun
+                time_s = time.monotonic()
+                gap_s = time_s - (self.acknowledged_s or time_s)
+                self.longest_gap_s = max(self.longest_gap_s, gap_s)
+                self.acknowledged_s = time_s
             else:
                 self.errors.append(done.stderr)
 
@@ -188,6 +194,38 @@ def test_each_server_is_killed_while_clients_write(cluster):
         writer.check()
     check(cluster)
     assert cluster.status()["lost"] == 0
+
+
+def test_a_rolling_restart_holds_nobody_up(tmp_path):
+    lease_s = 30
+    try:
+        cluster = Cluster(tmp_path, 3, lease_s=lease_s)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    try:
+        cluster.start()
+        fill(cluster)
+        writers = [Writer(cluster, space) for space in NAMESPACES[:3]]
+        for writer in writers:
+            writer.start()
+        for server in cluster.servers:
+            wait_for(lambda: all(w.acknowledged > 2 for w in writers), "writers that write")
+            server.send(signal.SIGTERM)
+            assert server.process.wait(LIMIT_S) == 0, server.log()
+            check(cluster)
+            server.start()
+            cluster.wait_until_whole()
+        for writer in writers:
+            writer.is_ending = True
+        for writer in writers:
+            writer.join(LIMIT_S)
+            writer.check()
+        check(cluster)
+        # With each command's start; the machine may be busy.
+        gaps_s = [writer.longest_gap_s for writer in writers]
+        assert max(gaps_s) < STOP_LIMIT_S, gaps_s
+    finally:
+        cluster.end()
 
 
 def test_a_server_without_space_holds_nobody_up(cluster):

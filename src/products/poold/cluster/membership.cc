@@ -56,6 +56,8 @@ uint64_t membership::due_ns() const {
     due = std::min(due, renew_ns_);
   if (!is_requesting_ && stage_ != stage::watching)
     due = std::min(due, retry_ns_);
+  if (is_leaving_)
+    return std::min(due, now_ns() + retry_delay_ns);
   bool const has_check = has_edits_ || checked_ != std::pair{map_revision_, changed_ns_};
   if (stage_ == stage::watching && !is_proposing_ && has_check &&
       proposed_revision_ != map_revision_)
@@ -139,8 +141,12 @@ void membership::leave() {
   stage_ = stage::ended;
   attempt_++;
   lease_end_ns_.store(0, std::memory_order_release);
-  if (lease_ != seams::no_lease)
-    store_.revoke_lease(std::exchange(lease_, seams::no_lease), [](status) {});
+  if (lease_ == seams::no_lease)
+    return has_left_.store(true, std::memory_order_release);
+  store_.revoke_lease(std::exchange(lease_, seams::no_lease), [this](status code) {
+    if (code == status::ok || code == status::no_entry)
+      has_left_.store(true, std::memory_order_release);
+  });
 }
 
 void membership::set_draining(const std::string &server,
@@ -311,29 +317,65 @@ bool membership::make_candidate(cluster_map &candidate) {
   return is_edited || is_advanced;
 }
 
+// The map that the others go on with.
+bool membership::make_departure(cluster_map &candidate) {
+  auto const current = map();
+  if (current == nullptr)
+    return false;
+  candidate = *current;
+  candidate.epoch++;
+  (void)editor_(candidate);
+  std::vector<server_presence> others = present_;
+  std::erase_if(others, [this](const server_presence &server) { return server.self == self(); });
+  (void)advance_map(candidate, others);
+  return true;
+}
+
 void membership::propose_if_due() {
-  bool const is_present = rank() < present_.size();
-  if (stage_ != stage::watching || is_proposing_ || !is_present)
+  if (stage_ != stage::watching || is_proposing_)
     return;
-  if (proposed_revision_ == map_revision_)
+  bool const is_present = rank() < present_.size();
+  if (!is_present && is_leaving_)
+    has_left_.store(true, std::memory_order_release);
+  if (!is_present || proposed_revision_ == map_revision_)
     return;  // a newer map is on its way
   cluster_map candidate;
-  if (!make_candidate(candidate))
-    return;
+  if (is_leaving_ ? make_departure(candidate) : make_candidate(candidate))
+    send_proposal(candidate);
+}
+
+void membership::send_proposal(const cluster_map &candidate) {
   is_proposing_ = true;
-  seams::transaction_change put;
-  put.key = map_key();
-  put.value = encode_map(candidate);
+  std::vector<seams::transaction_change> changes(is_leaving_ ? 2 : 1);
+  changes[0].key = map_key();
+  changes[0].value = encode_map(candidate);
+  if (is_leaving_) {
+    changes[1].type = seams::transaction_change::kind::remove;
+    changes[1].key = presence_key();
+  }
   store_.transact({{map_key(), map_revision_}},
-                  {std::move(put)},
-                  [this, revision = map_revision_](result<seams::transaction_outcome> outcome) {
-                    is_proposing_ = false;
-                    has_edits_ = true;  // the editor knows whether some are left
-                    if (outcome.ok())
-                      proposed_revision_ = revision;
-                    else if (stage_ == stage::watching)
-                      retry_later(stage::reading);
+                  std::move(changes),
+                  [this, revision = map_revision_, is_departure = is_leaving_](
+                      const result<seams::transaction_outcome> &outcome) {
+                    finish_proposal(revision, is_departure, outcome);
                   });
+}
+
+void membership::finish_proposal(uint64_t revision,
+                                 bool is_departure,
+                                 const result<seams::transaction_outcome> &outcome) {
+  is_proposing_ = false;
+  has_edits_ = true;  // the editor knows whether some are left
+  if (!outcome.ok()) {
+    if (stage_ == stage::watching)
+      retry_later(stage::reading);
+    return;
+  }
+  proposed_revision_ = revision;
+  if (!is_departure || !outcome.value().is_applied || stage_ == stage::ended)
+    return;
+  leave();
+  has_left_.store(true, std::memory_order_release);
 }
 
 }  // namespace tanada::poold

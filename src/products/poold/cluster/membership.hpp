@@ -69,8 +69,20 @@ class membership {
   // restarts.
   void set_draining(const std::string &server, bool is_draining, std::function<void(status)> done);
 
-  // Leaves the cluster at once: others need not wait for the lease to end. Nothing may be served
-  // any more.
+  // Leaves the cluster, and lets others take over at once: a transaction replaces this server in
+  // the map and removes its presence. It is made again for each newer map until it succeeds.
+  // Nothing may be served any more, and every change must be settled.
+  void begin_leaving() {
+    is_leaving_ = true;
+  }
+
+  // The other servers know that this one is gone.
+  bool has_left() const noexcept {
+    return has_left_.load(std::memory_order_acquire);
+  }
+
+  // Ends the membership, with whatever others know. has_left() once the lease was revoked. Nothing
+  // may be served any more.
   void leave();
 
   uint64_t lease_end_ns() const noexcept {
@@ -118,7 +130,12 @@ class membership {
   void extend_lease(uint64_t sent_ns);
   void lose_lease(const char *reason);
   void propose_if_due();
+  void send_proposal(const cluster_map &candidate);
+  void finish_proposal(uint64_t revision,
+                       bool is_departure,
+                       const result<seams::transaction_outcome> &outcome);
   bool make_candidate(cluster_map &candidate);
+  bool make_departure(cluster_map &candidate);
   uint64_t rank() const;
 
   seams::coordinator &store_;
@@ -138,7 +155,8 @@ class membership {
   std::map<std::string, server_presence> presences_;  // by key
   std::set<std::string> draining_;                    // names of servers
   std::vector<server_presence> present_;
-  bool has_edits_ = false, is_proposing_ = false;
+  bool has_edits_ = false, is_proposing_ = false, is_leaving_ = false;
+  std::atomic<bool> has_left_{false};
   uint64_t changed_ns_ = 0;                    // when the servers that run last changed
   uint64_t proposed_revision_ = ~uint64_t{0};  // map_revision_ at the last proposal
   // map_revision_ and changed_ns_ when the map was last found to be right.

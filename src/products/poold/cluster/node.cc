@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t wait_max_ns = 100'000'000;
 constexpr size_t purge_count_max = 1000;
 constexpr int link_wait_max_ms = 50;
+constexpr uint64_t leave_poll_ns = 1'000'000;
+constexpr uint64_t revocation_ns_max = 500'000'000;
 constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
 
 }  // namespace
@@ -177,6 +179,8 @@ void cluster_node::progress() {
   purge_some();
   if (changes_.progress())
     membership_.propose();
+  if (is_leaving_.load() && changes_.close())
+    membership_.begin_leaving();
   if (!is_threaded_.load()) {
     std::vector<link_entry *> entries;
     {
@@ -234,6 +238,27 @@ void cluster_node::start() {
   }};
 }
 
+bool cluster_node::leave(uint64_t timeout_ns) {
+  TND_ASSERT(is_threaded_.load());
+  seams::clock &clock = *options_.member.clock;
+  uint64_t const begin_ns = clock.now_ns();
+  uint64_t const deadline_ns = seams::deadline_after(begin_ns, timeout_ns);
+  begin_leaving();
+  store_.wake();
+  // Without a lease, nothing is served that others could wait for.
+  while (!has_left() && clock.now_ns() < std::min(deadline_ns, membership_.lease_end_ns()))
+    clock.sleep_ns(leave_poll_ns);
+  double const waited_s = double(clock.now_ns() - begin_ns) / 1e9;
+  if (has_left())
+    log(log_level::info, "pool: left the cluster after {:.3f} s", waited_s);
+  else
+    log(log_level::warning,
+        "pool: could not leave the cluster within {:.3f} s: what this server served stands still "
+        "until its lease in etcd has ended",
+        waited_s);
+  return has_left();
+}
+
 void cluster_node::stop() {
   if (is_stopping_.exchange(true))
     return;
@@ -247,7 +272,15 @@ void cluster_node::stop() {
   }
   for (auto &[server, entry] : links)
     end_link(*entry);
+  bool const had_left = has_left();
   membership_.leave();
+  // Others would wait for the end of the lease.
+  uint64_t const deadline_ns = options_.member.clock->now_ns() + revocation_ns_max;
+  while (!had_left && is_threaded_.load() && !has_left() &&
+         options_.member.clock->now_ns() < deadline_ns) {
+    (void)store_.wait(deadline_ns);
+    (void)store_.progress();
+  }
 }
 
 cluster_node::view cluster_node::describe() const {

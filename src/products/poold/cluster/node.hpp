@@ -48,7 +48,21 @@ class cluster_node {
   // Serves with threads of its own: one, and one for each link.
   void start();
 
-  // Leaves the cluster. Nothing is served after that.
+  // Stops serving, waits until every change has settled, and lets other servers take over at once.
+  // Requests are answered with `stale` from then on, so that clients go to the others. For
+  // simulations; see leave().
+  void begin_leaving() {
+    is_leaving_.store(true);
+  }
+  bool has_left() const noexcept {
+    return membership_.has_left();
+  }
+
+  // As begin_leaving(), and waits for that. False: it took longer than the timeout. Other servers
+  // then take over once the presence of this one ends, in stop() at the earliest.
+  bool leave(uint64_t timeout_ns);
+
+  // Leaves the cluster, and ends the threads. Nothing is served after that.
   void stop();
 
   struct view {
@@ -93,7 +107,7 @@ class cluster_node {
     std::function<void(status)> done;
   };
   std::vector<drain_request> drains_ TND_GUARDED_BY(mutex_);  // not sent yet
-  std::atomic<bool> is_threaded_{false}, is_stopping_{false};
+  std::atomic<bool> is_threaded_{false}, is_leaving_{false}, is_stopping_{false};
   std::thread thread_;
 };
 

@@ -173,6 +173,18 @@ bool replication::progress() {
   return has_edits_.exchange(false);
 }
 
+bool replication::close() {
+  lock_guard lock{mutex_};
+  is_closed_ = true;
+  bool is_settled = true;
+  for (partition_state &state : partitions_) {
+    state.is_closing = true;
+    state.is_open.store(false, std::memory_order_release);
+    is_settled &= !state.is_primary || state.pending.empty();
+  }
+  return is_settled;
+}
+
 // ---- the gate
 
 status replication::check_serving(uint32_t partition) const {
@@ -351,7 +363,7 @@ void replication::begin_term(partition_state &state,
   TND_ASSERT(mutex_.is_held() && state.pending.empty() && state.links.empty());
   (void)due;
   state.is_primary = true;
-  state.is_closing = false;
+  state.is_closing = is_closed_;
   state.term = record.term;
 }
 

@@ -84,6 +84,8 @@ class replication final : public journal, public cluster_gate {
   bool edit_map(cluster_map &candidate, const std::vector<server_presence> &present);
   // Calls callbacks that could not be called at once. True: edit_map() has changes.
   bool progress();
+  // Serves nothing any more, also not in later terms. True: every change has settled.
+  bool close();
   // Servers that links are needed to.
   std::vector<replica> wanted_links() const;
 
@@ -185,6 +187,7 @@ class replication final : public journal, public cluster_gate {
   std::array<partition_state, partition_count> partitions_;
   std::map<std::string, link_queue> queues_ TND_GUARDED_BY(mutex_);  // by server
   callbacks deferred_ TND_GUARDED_BY(mutex_);
+  bool is_closed_ TND_GUARDED_BY(mutex_) = false;
   std::atomic<bool> has_edits_{false}, needs_settling_{false};
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   std::map<std::string, server_presence> servers_ TND_GUARDED_BY(mutex_);  // by name

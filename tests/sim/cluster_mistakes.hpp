@@ -1,0 +1,188 @@
+// tests/sim/cluster_mistakes.hpp: mistakes that are planted between a simulated server of a cluster
+// and what it uses, for the checks to find.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/log.hpp"
+#include "products/poold/cluster/map.hpp"
+#include "products/poold/cluster_gate.hpp"
+#include "products/poold/journal.hpp"
+#include "seams/coordination/coordinator.hpp"
+
+namespace tanada::test {
+
+// A mistake that the check must find.
+enum class cluster_mistake {
+  none,
+  early_read,            // reads do not wait until other servers have what they read
+  early_acknowledgment,  // changes are acknowledged before other servers have them
+  ignored_term,          // a server accepts the changes of an earlier primary
+  endless_lease,         // a server serves although its lease has ended
+  unsynced_primary,      // a primary serves before the other servers are up to date
+  lost_removal,          // removals are not passed to the other servers
+  slow_clock,            // a server's clock is slower than the drift that is allowed
+  unsynced_successor,    // a server that stops gives its partitions to one that is being copied to
+  endless_service,       // a server that stops serves although others have taken over
+  lost_departure,        // a server that stops does not leave the cluster
+};
+
+// The gate of a server, with the planted mistake.
+class mistaken_gate final : public poold::cluster_gate {
+ public:
+  mistaken_gate(poold::cluster_gate &inner, cluster_mistake mistake)
+      : inner_{inner}, mistake_{mistake} {}
+  status check_serving(uint32_t partition) const override {
+    if (serves_endlessly())
+      return status::ok;
+    status const code = inner_.check_serving(partition);
+    bool const has_lease = last_message().find("lease") == std::string::npos;
+    bool const is_mistaken =
+        code == status::again && mistake_ == (has_lease ? cluster_mistake::unsynced_primary
+                                                        : cluster_mistake::endless_lease);
+    return is_mistaken ? status::ok : code;
+  }
+  bool may_reply(uint32_t partition) const override {
+    if (serves_endlessly())
+      return true;
+    bool const is_mistaken =
+        mistake_ == cluster_mistake::endless_lease || mistake_ == cluster_mistake::unsynced_primary;
+    return is_mistaken ? check_serving(partition) == status::ok : inner_.may_reply(partition);
+  }
+  uint64_t last_position(uint32_t partition) const override {
+    return inner_.last_position(partition);
+  }
+  uint64_t settled_position(uint32_t partition) const override {
+    return mistake_ == cluster_mistake::early_read ? ~uint64_t{0}
+                                                   : inner_.settled_position(partition);
+  }
+  void when_settled(uint32_t partition,
+                    uint64_t position,
+                    std::function<void()> callback) override {
+    inner_.when_settled(partition, position, std::move(callback));
+  }
+  status check_replica(const wire::pool::replica_request &request) const override {
+    status const code = inner_.check_replica(request);
+    return code == status::stale && mistake_ == cluster_mistake::ignored_term ? status::ok : code;
+  }
+  wire::pool::cluster_status_reply describe() const override {
+    return inner_.describe();
+  }
+  status set_draining(const std::string &server,
+                      bool is_draining,
+                      std::function<void(status)> done) override {
+    return inner_.set_draining(server, is_draining, std::move(done));
+  }
+  wire::pool::locate_reply locate(const std::string &namespace_name) const override {
+    return inner_.locate(namespace_name);
+  }
+
+  bool is_leaving = false;
+
+ private:
+  bool serves_endlessly() const {
+    return is_leaving && mistake_ == cluster_mistake::endless_service;
+  }
+
+  poold::cluster_gate &inner_;
+  cluster_mistake const mistake_;
+};
+
+// The coordinator of a server, with the planted mistake in the map that a server leaves behind.
+class mistaken_coordinator final : public seams::coordinator {
+ public:
+  mistaken_coordinator(std::unique_ptr<seams::coordinator> inner, cluster_mistake mistake)
+      : inner_{std::move(inner)}, mistake_{mistake} {}
+  void read(const std::string &prefix, range_callback done) override {
+    inner_->read(prefix, std::move(done));
+  }
+  void transact(std::vector<seams::transaction_condition> conditions,
+                std::vector<seams::transaction_change> changes,
+                transaction_callback done) override {
+    bool const is_departure = changes.size() == 2;
+    if (is_departure && mistake_ == cluster_mistake::lost_departure)
+      return;
+    if (is_departure && mistake_ == cluster_mistake::unsynced_successor)
+      prefer_joining(changes[0].value);
+    inner_->transact(std::move(conditions), std::move(changes), std::move(done));
+  }
+  void grant_lease(uint64_t ttl_s, lease_callback done) override {
+    inner_->grant_lease(ttl_s, std::move(done));
+  }
+  void renew_lease(seams::lease_id lease, status_callback done) override {
+    inner_->renew_lease(lease, std::move(done));
+  }
+  void revoke_lease(seams::lease_id lease, status_callback done) override {
+    inner_->revoke_lease(lease, std::move(done));
+  }
+  void watch(const std::string &prefix, uint64_t after_revision, watch_handler handler) override {
+    inner_->watch(prefix, after_revision, std::move(handler));
+  }
+  size_t progress() override {
+    return inner_->progress();
+  }
+  status wait(uint64_t deadline_ns) override {
+    return inner_->wait(deadline_ns);
+  }
+  void wake() noexcept override {
+    inner_->wake();
+  }
+  const seams::coordinator &inner() const noexcept {
+    return *inner_;
+  }
+
+ private:
+  static void prefer_joining(std::string &text) {
+    auto map = poold::decode_map(text).value();
+    for (poold::partition_record &partition : map.partitions) {
+      if (partition.term != map.epoch || partition.joining.empty())
+        continue;
+      partition.replicas = {partition.joining.front()};
+      partition.is_durable = {0};
+      partition.joining.clear();
+    }
+    text = poold::encode_map(map);
+  }
+
+  std::unique_ptr<seams::coordinator> const inner_;
+  cluster_mistake const mistake_;
+};
+
+// The journal of a server, with the planted mistake.
+class mistaken_journal final : public poold::journal {
+ public:
+  mistaken_journal(poold::journal &inner, cluster_mistake mistake)
+      : inner_{inner}, mistake_{mistake} {}
+  void append(std::vector<poold::change> changes,
+              std::vector<poold::object_ref> superseded,
+              poold::journal_callback done) override {
+    bool const is_removal = changes.size() == 1 && !changes[0].is_replica &&
+                            changes[0].type == poold::change::kind::remove;
+    bool const is_early = mistake_ == cluster_mistake::early_acknowledgment && !changes.empty() &&
+                          !changes[0].is_replica;
+    if (is_early || (mistake_ == cluster_mistake::lost_removal && is_removal)) {
+      if (done)
+        early.push_back([done] { done(status::ok); });
+      done = {};
+    }
+    if (mistake_ != cluster_mistake::lost_removal || !is_removal)
+      inner_.append(std::move(changes), std::move(superseded), std::move(done));
+  }
+  bool is_durable() const override {
+    return inner_.is_durable();
+  }
+  bool is_congested() const override {
+    return false;
+  }
+
+  std::vector<std::function<void()>> early;
+
+ private:
+  poold::journal &inner_;
+  cluster_mistake const mistake_;
+};
+
+}  // namespace tanada::test
