@@ -285,6 +285,7 @@ void membership::update_present() {
     return;
   present_ = std::move(present);
   changed_ns_ = now_ns();
+  proposed_revision_ = ~uint64_t{0};
 }
 
 // ---- proposals
@@ -353,16 +354,32 @@ void membership::send_proposal(const cluster_map &candidate) {
     changes[1].type = seams::transaction_change::kind::remove;
     changes[1].key = presence_key();
   }
-  store_.transact({{map_key(), map_revision_}},
-                  std::move(changes),
-                  [this, revision = map_revision_, is_departure = is_leaving_](
-                      const result<seams::transaction_outcome> &outcome) {
-                    finish_proposal(revision, is_departure, outcome);
-                  });
+  store_.transact(
+      proposal_conditions(),
+      std::move(changes),
+      [this, basis = proposal_basis{map_revision_, changed_ns_, is_leaving_}](
+          const result<seams::transaction_outcome> &outcome) { finish_proposal(basis, outcome); });
 }
 
-void membership::finish_proposal(uint64_t revision,
-                                 bool is_departure,
+// The map is the one that the proposal changes. And a server that the proposal takes for gone is
+// not back: it would serve by the present map, because it has read that after its return.
+std::vector<seams::transaction_condition> membership::proposal_conditions() const {
+  std::vector<seams::transaction_condition> conditions{{map_key(), map_revision_}};
+  auto const current = map();
+  if (current == nullptr)
+    return conditions;
+  std::set<std::string> absent;
+  for (const partition_record &partition : current->partitions)
+    for (const auto *list : {&partition.replicas, &partition.joining})
+      for (const replica &run : *list)
+        if (std::string key = presence_prefix() + run.server; !presences_.contains(key))
+          absent.insert(std::move(key));
+  for (const std::string &key : absent)
+    conditions.push_back({key, 0});
+  return conditions;
+}
+
+void membership::finish_proposal(const proposal_basis &basis,
                                  const result<seams::transaction_outcome> &outcome) {
   is_proposing_ = false;
   has_edits_ = true;  // the editor knows whether some are left
@@ -371,8 +388,10 @@ void membership::finish_proposal(uint64_t revision,
       retry_later(stage::reading);
     return;
   }
-  proposed_revision_ = revision;
-  if (!is_departure || !outcome.value().is_applied || stage_ == stage::ended)
+  bool const is_applied = outcome.value().is_applied;
+  if (is_applied || basis.changed_ns == changed_ns_)
+    proposed_revision_ = basis.map_revision;
+  if (!basis.is_departure || !is_applied || stage_ == stage::ended)
     return;
   leave();
   has_left_.store(true, std::memory_order_release);

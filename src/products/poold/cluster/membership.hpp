@@ -131,8 +131,13 @@ class membership {
   void lose_lease(const char *reason);
   void propose_if_due();
   void send_proposal(const cluster_map &candidate);
-  void finish_proposal(uint64_t revision,
-                       bool is_departure,
+  std::vector<seams::transaction_condition> proposal_conditions() const;
+  // What a proposal was based on.
+  struct proposal_basis {
+    uint64_t map_revision, changed_ns;
+    bool is_departure;
+  };
+  void finish_proposal(const proposal_basis &basis,
                        const result<seams::transaction_outcome> &outcome);
   bool make_candidate(cluster_map &candidate);
   bool make_departure(cluster_map &candidate);
