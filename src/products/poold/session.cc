@@ -175,6 +175,9 @@ session::outcome session::progress(uint64_t now_ns) {
     return outcome::ended;
   if (receive_and_parse(current, now_ns) == outcome::ended)
     return outcome::ended;
+  // The process may have been paused while a reply was made.
+  if (!is_served())
+    return outcome::ended;
   outcome const sent = flush(now_ns);
   if (current.moved > 0)
     last_progress_ns_ = now_ns;
