@@ -18,8 +18,9 @@ constexpr uint32_t outstanding_max = 3;
 constexpr uint64_t wait_round_max = 300;  // of a handshake
 constexpr size_t stamp_size = 16;         // of contents: value and size
 constexpr uint64_t settle_round_max = 60'000;
-constexpr uint64_t stop_ns_max = 1'000 * ms;     // of a server that cannot leave the cluster
-constexpr uint64_t hand_over_ns_max = 500 * ms;  // where nothing else happens; half a lease
+constexpr uint64_t stop_ns_max = 5'000 * ms;  // of a server that cannot leave the cluster
+// Where nothing else happens. The successors of hundreds of partitions compare them first.
+constexpr uint64_t hand_over_ns_max = 3'000 * ms;
 
 std::string object_of(const std::string &name) {
   return name.substr(name.find('/') + 1);
@@ -204,7 +205,28 @@ void cluster_run::end_stops() {
   if (partition == poold::partition_count)
     stopped_ns_ = 0;
   else if (world_.now_ns() > stopped_ns_ + hand_over_ns_max)
-    fail("partition " + std::to_string(partition) + " is not served after a stop");
+    fail(describe_partition(partition) + " is not served after a stop");
+}
+
+std::string cluster_run::describe_partition(uint32_t partition) const {
+  std::string text = "partition " + std::to_string(partition);
+  for (auto const &candidate : servers_) {
+    if (!candidate->is_up)
+      continue;
+    auto const map = candidate->node->describe().map;
+    text += "; " + candidate->node->changes().self().server +
+            (candidate->stop_ns != 0 ? ", stopping, has " : " has ") +
+            (map == nullptr ? "no map" : "epoch " + std::to_string(map->epoch));
+    if (map == nullptr)
+      continue;
+    for (const poold::replica &run : map->partitions[partition].replicas)
+      text += " " + run.server;
+    for (const poold::replica &run : map->partitions[partition].joining)
+      text += " +" + run.server;
+    (void)candidate->node->changes().check_serving(partition);
+    text += ": " + last_message();
+  }
+  return text;
 }
 
 bool cluster_run::is_served(uint32_t partition) const {
@@ -415,6 +437,7 @@ bool cluster_run::connect(size_t index) {
   client.channel.reset();
   client.retry_ns = world_.now_ns() + world_.random.below(50 * ms);
   client.at = world_.random.below(server_count_);
+  client.reads_backup = world_.random.chance(30);
   auto connection = dial(server_count_ + index, client.at);
   if (!connection.ok())
     return false;
@@ -422,7 +445,8 @@ bool cluster_run::connect(size_t index) {
       pool::channel::open(std::move(connection).value(),
                           "n" + std::to_string(index % namespace_count),
                           nullptr,
-                          seams::deadline_after(seams::monotonic_clock().now_ns(), 60'000'000'000));
+                          seams::deadline_after(seams::monotonic_clock().now_ns(), 60'000'000'000),
+                          client.reads_backup);
   if (!opened.ok())
     return false;
   client.channel = std::move(opened).value();
@@ -439,7 +463,13 @@ void cluster_run::act(size_t index) {
   }
   if (!connect(index) || client.outstanding >= outstanding_max)
     return;
-  switch (world_.random.below(10)) {
+  uint64_t const choice = world_.random.below(10);
+  // Another server may be the better one.
+  if (client.reads_backup && world_.random.chance(2))
+    return client.channel->end(status::canceled);
+  if (client.reads_backup)
+    return choice < 2 ? list(index) : get(index);
+  switch (choice) {
     case 0:
     case 1:
     case 2:
@@ -507,6 +537,7 @@ void cluster_run::get(size_t index) {
                        {{bytes->data(), bytes->size()}},
                        [this, index, id, bytes](const pool::reply &received) {
                          actors_[index].outstanding--;
+                         count_read(index, received.code);
                          if (received.code == status::ok)
                            history_.end_get(
                                id,
@@ -562,6 +593,7 @@ void cluster_run::list(size_t index) {
   client.channel->post(
       kind::list, list_request{}, {}, {}, [this, index, id, space](const pool::reply &received) {
         actors_[index].outstanding--;
+        count_read(index, received.code);
         list_reply listing;
         bool const is_good =
             received.code == status::ok && wire::decode(received.body, listing) == status::ok;

@@ -47,7 +47,8 @@ class skewed_clock final : public seams::clock {
 };
 
 /**
- * Clients put, get, remove, rename and list names at whichever server is the primary. Servers crash
+ * Clients put, get, remove, rename and list names at whichever server is the primary, and get and
+ * list them at backups. Servers crash
  * or are stopped, and start again empty, are paused, lose their connections to each other, to
  * clients and to etcd, and have clocks that differ. At most `copies` - 1 servers are lost at a
  * time.
@@ -69,6 +70,10 @@ class cluster_run {
   size_t operation_count() const {
     return history_.operations().size();
   }
+  // Reads that succeeded over connections for backups.
+  size_t backup_read_count() const {
+    return backup_read_count_;
+  }
 
  private:
   struct server;
@@ -81,6 +86,7 @@ class cluster_run {
     size_t at = 0;  // the server that it is connected to
     uint64_t retry_ns = 0;
     uint32_t outstanding = 0;
+    bool reads_backup = false;  // only reads, at any server that has a copy
   };
 
   void start(size_t index);
@@ -88,6 +94,7 @@ class cluster_run {
   void stop(size_t index);
   void end_stops();
   bool is_served(uint32_t partition) const;
+  std::string describe_partition(uint32_t partition) const;
   void pause(size_t index);
   void set_cut(size_t first, size_t second, bool is_cut);
   void sever(size_t index);
@@ -103,6 +110,9 @@ class cluster_run {
   void remove(size_t index);
   void rename(size_t index);
   void list(size_t index);
+  void count_read(size_t index, status code) {
+    backup_read_count_ += actors_[index].reads_backup && code == status::ok;
+  }
   void end_change(history::operation_id id, status code, failure_cause cause);
   std::string random_name();
   std::vector<std::byte> contents(value_id value);
@@ -126,6 +136,7 @@ class cluster_run {
   std::map<std::pair<size_t, size_t>, bool> cuts_;
   history history_;
   value_id next_value_ = 1;
+  size_t backup_read_count_ = 0;
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
   uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
   std::string failure_;

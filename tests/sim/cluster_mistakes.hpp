@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ enum class cluster_mistake {
   unsynced_successor,    // a server that stops gives its partitions to one that is being copied to
   endless_service,       // a server that stops serves although others have taken over
   lost_departure,        // a server that stops does not leave the cluster
+  unleased_backup,       // a backup answers reads although its lease has ended
+  unsettled_backup,      // a backup shows changes that may be lost
+  kept_backup,           // a backup answers reads although its primary goes on without it
 };
 
 // The gate of a server, with the planted mistake.
@@ -68,6 +72,42 @@ class mistaken_gate final : public poold::cluster_gate {
     status const code = inner_.check_replica(request);
     return code == status::stale && mistake_ == cluster_mistake::ignored_term ? status::ok : code;
   }
+  status check_backup(uint32_t partition) const override {
+    return inner_.check_backup(partition);
+  }
+  bool may_reply_as_backup(uint32_t partition) const override {
+    return mistake_ == cluster_mistake::unleased_backup || inner_.may_reply_as_backup(partition);
+  }
+  status read_as_backup(uint32_t partition,
+                        const std::string &name,
+                        const std::function<status()> &read) override {
+    status const code = inner_.read_as_backup(partition, name, read);
+    auto const is_because_of = [](const char *reason) {
+      return last_message().find(reason) != std::string::npos;
+    };
+    bool const is_mistaken =
+        code == status::again &&
+        ((mistake_ == cluster_mistake::unleased_backup && is_because_of("lease")) ||
+         (mistake_ == cluster_mistake::unsettled_backup && is_because_of("settled")));
+    return is_mistaken ? read() : code;
+  }
+  void begin_copy(const wire::pool::replica_request &place) override {
+    bool const is_release = marked_.contains({place.partition, place.term});
+    if (!is_release || mistake_ != cluster_mistake::kept_backup)
+      inner_.begin_copy(place);
+  }
+  void change_copy(const wire::pool::replica_position &change,
+                   uint64_t settled,
+                   std::span<const std::string> names) override {
+    inner_.change_copy(change, settled, names);
+  }
+  void mark_copy(const wire::pool::replica_position &mark) override {
+    marked_.emplace(mark.place.partition, mark.place.term);
+    inner_.mark_copy(mark);
+  }
+  void settle_copy(const wire::pool::replica_position &settled) override {
+    inner_.settle_copy(settled);
+  }
   wire::pool::cluster_status_reply describe() const override {
     return inner_.describe();
   }
@@ -89,6 +129,7 @@ class mistaken_gate final : public poold::cluster_gate {
 
   poold::cluster_gate &inner_;
   cluster_mistake const mistake_;
+  std::set<std::pair<uint32_t, uint64_t>> marked_;  // partitions and terms
 };
 
 // The coordinator of a server, with the planted mistake in the map that a server leaves behind.

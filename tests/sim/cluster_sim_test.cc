@@ -30,7 +30,7 @@ const char *name_of(cluster_weather weather) {
 class cluster_sim : public testing::TestWithParam<cluster_weather> {};
 
 TEST_P(cluster_sim, loses_nothing) {
-  size_t operations = 0;
+  size_t operations = 0, backup_reads = 0;
   uint64_t const first = first_seed();
   for (uint64_t seed = first; seed < first + seed_count(2); seed++) {
     cluster_run run{{.seed = seed, .weather = GetParam()}};
@@ -38,8 +38,10 @@ TEST_P(cluster_sim, loses_nothing) {
     ASSERT_EQ(failure, "") << "seed " << seed << "; replay: TND_SIM_COUNT=1 TND_SIM_SEED=" << seed
                            << " cluster_sim --gtest_filter=*loses_nothing/" << name_of(GetParam());
     operations += run.operation_count();
+    backup_reads += run.backup_read_count();
   }
   EXPECT_GT(operations, 100u * seed_count(2));
+  EXPECT_GT(backup_reads, 10u * seed_count(2));
 }
 
 INSTANTIATE_TEST_SUITE_P(weathers,
@@ -87,7 +89,10 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
                                          cluster_mistake::slow_clock,
                                          cluster_mistake::unsynced_successor,
                                          cluster_mistake::endless_service,
-                                         cluster_mistake::lost_departure));
+                                         cluster_mistake::lost_departure,
+                                         cluster_mistake::unleased_backup,
+                                         cluster_mistake::unsettled_backup,
+                                         cluster_mistake::kept_backup));
 
 }  // namespace
 }  // namespace tanada::test

@@ -3,8 +3,8 @@
 // A frame is a header, a body (one message) and data (bytes of objects). Client and server first
 // perform a handshake: hello, challenge, proof, welcome (products/pool/auth.hpp); `identify` may
 // precede it. Each later request is answered by one frame with the same kind and tag, in any order.
-// `close`, `note` and `mapped_reads` have no reply. A reply with a status other than 0 has a text
-// as its body.
+// `close`, `note`, `mapped_reads` and `replica_settled` have no reply. A reply with a status other
+// than 0 has a text as its body.
 #pragma once
 
 #include "core/wire/codec.hpp"
@@ -12,7 +12,7 @@
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 5;
+inline constexpr uint32_t protocol_version = 6;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
@@ -60,6 +60,8 @@ enum class kind : uint16_t {
   replica_mark,
   cluster_status,
   cluster_drain,
+  read_backup,
+  replica_settled,
 };
 
 struct frame {
@@ -358,6 +360,9 @@ struct locate_request {
   }
 };
 
+// `read_backup`, an empty message before the hello: the connection is for reads only, and any
+// server that has a copy of the namespace may answer them.
+
 struct server_address {
   std::string text;  // "host:port"
   static bool fields(auto &f, auto &m) {
@@ -425,6 +430,16 @@ struct replica_request {
   }
 };
 
+// mark: all changes of the partition up to this position come before it. settled: all of them are
+// settled.
+struct replica_position {
+  replica_request place;
+  uint64_t position = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.place) && f(m.position);
+  }
+};
+
 // Names after these, by namespace and name.
 struct replica_list_request {
   replica_request place;
@@ -461,9 +476,12 @@ struct replica_apply_request {
   std::string namespace_name, name, old_name;
   info object_info;
   uint32_t flags = 0;
+  uint64_t position = 0;  // 0: a difference that the comparison found
+  uint64_t settled = 0;   // position up to which the changes of the partition are settled
   static bool fields(auto &f, auto &m) {
     return f(m.place) && f(m.type) && f(m.is_last) && f(m.wants_disk) && f(m.namespace_name) &&
-           f(m.name) && f(m.old_name) && f(m.object_info) && f(m.flags);
+           f(m.name) && f(m.old_name) && f(m.object_info) && f(m.flags) && f(m.position) &&
+           f(m.settled);
   }
 };
 

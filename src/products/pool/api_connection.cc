@@ -113,7 +113,7 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
   return on_client(pool, [&](pool::client &client) {
     tnd_pool_connection result{};
     result.struct_size = sizeof result;
-    TND_TRY(client.ensure_connected());
+    TND_TRY(client.ensure_connected(true));
     result.path = client.path();
     result.can_write = client.terms().can_write;
     result.is_durable = client.terms().is_durable;

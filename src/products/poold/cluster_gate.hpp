@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "core/wire/pool.hpp"
@@ -43,6 +44,27 @@ class cluster_gate {
   // Whether the request comes from the partition's primary. stale, again: see
   // wire::pool::replica_request.
   virtual status check_replica(const wire::pool::replica_request &request) const = 0;
+
+  // Reads from a server that is a backup of the partition, not its primary.
+  //
+  // Whether that is so, and its lease holds. stale: it has no copy. again: it has no lease.
+  virtual status check_backup(uint32_t partition) const = 0;
+  // As may_reply().
+  virtual bool may_reply_as_backup(uint32_t partition) const = 0;
+  // Calls `read` if no change of the name, as from backup_name(), could be lost that the server
+  // has; for an empty name, no change of the partition. again: one could.
+  virtual status read_as_backup(uint32_t partition,
+                                const std::string &name,
+                                const std::function<status()> &read) = 0;
+
+  // The state of a copy that the primary keeps up. begin: it is incomplete until its mark.
+  // change: called before the change of these names is applied.
+  virtual void begin_copy(const wire::pool::replica_request &place) = 0;
+  virtual void change_copy(const wire::pool::replica_position &change,
+                           uint64_t settled,
+                           std::span<const std::string> names) = 0;
+  virtual void mark_copy(const wire::pool::replica_position &mark) = 0;
+  virtual void settle_copy(const wire::pool::replica_position &settled) = 0;
 
   virtual wire::pool::locate_reply locate(const std::string &namespace_name) const = 0;
   virtual wire::pool::cluster_status_reply describe() const = 0;

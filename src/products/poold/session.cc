@@ -332,6 +332,7 @@ const session::request_handler session::request_handlers[] = {
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},
     {kind::replica_mark, &session::on_replica_mark},
+    {kind::replica_settled, &session::on_replica_settled},
     {kind::rename, &session::on_rename},
     {kind::remove, &session::on_remove},
     {kind::set_flags, &session::on_set_flags},
@@ -350,8 +351,16 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
   if (!has_namespace_ && needs_namespace)
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
-  if (service_.cluster != nullptr && has_namespace_ && needs_namespace)
-    TND_TRY(service_.cluster->check_serving(partition_));
+  if (service_.cluster != nullptr && has_namespace_ && needs_namespace) {
+    status const code = service_.cluster->check_serving(partition_);
+    if (code != status::ok)
+      return reads_backup_ ? dispatch_as_backup(head, body) : code;
+    reads_backup_ = false;  // its replies may have to wait until changes are settled
+  }
+  return handle_request_of(head, body);
+}
+
+status session::handle_request_of(const frame &head, std::span<const std::byte> body) {
   for (const request_handler &handler : request_handlers)
     if (handler.request == kind(head.kind))
       return (this->*handler.function)(body);
@@ -365,6 +374,9 @@ status session::handshake(const frame &head, std::span<const std::byte> body) {
     return identify(body);
   if (stage_ == stage::hello && kind(head.kind) == kind::locate && service_.cluster != nullptr)
     return locate(body);
+  if (stage_ == stage::hello && kind(head.kind) == kind::read_backup &&
+      service_.cluster != nullptr && !reads_backup_)
+    return on_read_backup(body);
   if (stage_ == stage::proof && kind(head.kind) == kind::proof)
     return proof(body);
   return status::protocol;
@@ -459,8 +471,13 @@ status session::enter_namespace() {
     return status::ok;
   if (service_.cluster != nullptr) {
     partition_ = partition_of(namespace_name_);
-    TND_TRY(service_.cluster->check_serving(partition_));
+    status code = service_.cluster->check_serving(partition_);
+    if (code != status::ok && reads_backup_)
+      code = service_.cluster->check_backup(partition_);
+    TND_TRY(code);
   }
+  may_write_ = can_write_;
+  can_write_ = can_write_ && !reads_backup_;
   auto entered = service_.objects.open_namespace(namespace_name_, can_write_);
   if (!entered.ok())
     return entered.error();
@@ -481,7 +498,7 @@ void session::send_welcome() {
   service_.counters.client_count.fetch_add(1);
   input_.set_limits({});
   welcome_message reply;
-  reply.can_write = can_write_;
+  reply.can_write = has_namespace_ ? may_write_ : can_write_;
   reply.is_cluster = service_.cluster != nullptr;
   reply.is_durable = service_.objects.is_durable();
   int counters = -1;

@@ -168,6 +168,7 @@ class session {
   };
   static const request_handler request_handlers[];
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
+  status handle_request_of(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
   status locate(std::span<const std::byte> body);
@@ -188,7 +189,7 @@ class session {
   void send_error(status code);
   // A reply may show the effect of every change up to now.
   void raise_barrier() {
-    if (service_.cluster != nullptr && has_namespace_ && !is_settled_reply_)
+    if (service_.cluster != nullptr && has_namespace_ && !is_settled_reply_ && !reads_backup_)
       output_.set_barrier(service_.cluster->last_position(partition_));
   }
   void send_object(uint64_t id, const handle &target);
@@ -237,6 +238,11 @@ class session {
   status on_replica_list(std::span<const std::byte> body);
   status on_replica_apply(std::span<const std::byte> body);
   status on_replica_mark(std::span<const std::byte> body);
+  status on_replica_settled(std::span<const std::byte> body);
+  status on_read_backup(std::span<const std::byte> body);
+  static result<std::string> name_to_read(const wire::pool::frame &head,
+                                          std::span<const std::byte> body);
+  status dispatch_as_backup(const wire::pool::frame &head, std::span<const std::byte> body);
   status receive_replica(const wire::pool::replica_apply_request &request);
   void finish_replica();
   void finish_write();
@@ -282,7 +288,10 @@ class session {
   uint64_t namespace_id_ = 0;
   uint32_t partition_ = 0;  // the namespace's, in a cluster
   bool awaits_settling_ = false, is_settled_reply_ = false;
+  // A server that has a copy of the namespace may answer, until it has answered as the primary.
+  bool reads_backup_ = false;
   bool has_namespace_ = false;  // the client named one
+  bool may_write_ = true;       // what the client's key allows
   bool can_write_ = true, shares_memory_ = false, is_closing_ = false, is_deferred_ = false;
 
   bool is_identified_ = false, requires_key_ = false;
@@ -301,6 +310,7 @@ class session {
     std::string namespace_name;
     std::vector<change> changes;
     bool is_complete = false, wants_disk = false;
+    uint64_t position = 0, settled = 0;  // see replica_apply_request
   };
   std::unique_ptr<replica_group> replicas_;
   // Ranges that fabric transfers in flight write, by tag.

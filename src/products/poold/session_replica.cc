@@ -2,6 +2,7 @@
 // requests of other servers.
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "products/poold/cluster/backup.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "products/poold/session.hpp"
 
@@ -26,6 +27,16 @@ change change_of(const replica_apply_request &request) {
   return described;
 }
 
+std::vector<std::string> names_of(const std::vector<change> &changes) {
+  std::vector<std::string> names;
+  for (const change &described : changes) {
+    names.push_back(backup_name(described.namespace_name, described.name));
+    if (!described.old_name.empty())
+      names.push_back(backup_name(described.namespace_name, described.old_name));
+  }
+  return names;
+}
+
 }  // namespace
 
 session::replica_group::~replica_group() {
@@ -37,7 +48,50 @@ session::replica_group::~replica_group() {
 bool session::is_served() {
   if (service_.cluster == nullptr || stage_ != stage::ready || !has_namespace_)
     return true;
-  return service_.cluster->may_reply(partition_);
+  return service_.cluster->may_reply(partition_) ||
+         (reads_backup_ && service_.cluster->may_reply_as_backup(partition_));
+}
+
+// Before the hello: the connection may be to any server that has a copy, and reads only.
+status session::on_read_backup(std::span<const std::byte> body) {
+  empty_message request;
+  TND_TRY(decode(body, request));
+  reads_backup_ = true;
+  send_reply(empty_message{});
+  return status::ok;
+}
+
+// The name that the request reads; empty: all of the namespace. not_supported: it does not only
+// read. Handles are of objects that do not change any more.
+result<std::string> session::name_to_read(const frame &head, std::span<const std::byte> body) {
+  get_request get;
+  open_request open;
+  switch (kind(head.kind)) {
+    case kind::get:
+      TND_TRY(decode(body, get));
+      return get.name;
+    case kind::open:
+    case kind::stat:
+      TND_TRY(decode(body, open));
+      return open.name;
+    case kind::list:
+      return std::string{};
+    default:
+      return fail(status::not_supported, "the connection is only for reads");
+  }
+}
+
+// The server is not the primary, but has a copy.
+status session::dispatch_as_backup(const frame &head, std::span<const std::byte> body) {
+  bool const uses_handle = kind(head.kind) == kind::read || kind(head.kind) == kind::close;
+  if (uses_handle)
+    return handle_request_of(head, body);
+  auto const name = name_to_read(head, body);
+  if (!name.ok())
+    return name.error() == status::not_supported ? status::stale : name.error();
+  std::string const place = name.value().empty() ? "" : backup_name(namespace_name_, name.value());
+  return service_.cluster->read_as_backup(
+      partition_, place, [&] { return handle_request_of(head, body); });
 }
 
 uint64_t session::settled_position() const {
@@ -111,6 +165,7 @@ status session::on_replica_begin(std::span<const std::byte> body) {
   TND_TRY(decode(body, request));
   TND_TRY(require_peer(request));
   replicas_.reset();
+  service_.cluster->begin_copy(request);
   send_reply(empty_message{});
   return status::ok;
 }
@@ -160,10 +215,14 @@ status session::on_replica_apply(std::span<const std::byte> body) {
     return status::protocol;
   replicas_->is_complete = request.is_last != 0;
   replicas_->wants_disk = request.wants_disk != 0;
+  replicas_->position = request.position;
+  replicas_->settled = request.settled;
   if (change::kind(request.type) == change::kind::put) {
     status const code = receive_replica(request);
-    if (code != status::ok)
+    if (code != status::ok) {
       replicas_.reset();
+      service_.cluster->begin_copy(request.place);  // it lacks this change
+    }
     return code;
   }
   if (head_.data_size != 0)
@@ -203,24 +262,38 @@ void session::finish_replica() {
   }
   auto const group = std::exchange(replicas_, nullptr);
   bool const waits = service_.objects.is_durable() && group->wants_disk;
+  service_.cluster->change_copy(
+      {group->place, group->position}, group->settled, names_of(group->changes));
   status const code = cancel_deferral_on_error(service_.objects.apply(
       group->namespace_id,
       [&] { return service_.cluster->check_replica(group->place); },
       std::move(group->changes),
       defer_until(waits, waits, {})));
-  if (code != status::ok)
+  if (code != status::ok) {
+    service_.cluster->begin_copy(group->place);
     send_error(code);
-  else if (!is_deferred_)
+  } else if (!is_deferred_) {
     send_reply(empty_message{});
+  }
 }
 
 status session::on_replica_mark(std::span<const std::byte> body) {
-  replica_request request;
+  replica_position request;
   TND_TRY(decode(body, request));
-  TND_TRY(require_peer(request));
+  TND_TRY(require_peer(request.place));
   if (replicas_ != nullptr)
     return status::protocol;
+  service_.cluster->mark_copy(request);
   send_reply(empty_message{});
+  return status::ok;
+}
+
+// This request has no reply.
+status session::on_replica_settled(std::span<const std::byte> body) {
+  replica_position request;
+  TND_TRY(decode(body, request));
+  if (require_peer(request.place) == status::ok)
+    service_.cluster->settle_copy(request);
   return status::ok;
 }
 

@@ -196,36 +196,62 @@ def test_each_server_is_killed_while_clients_write(cluster):
     assert cluster.status()["lost"] == 0
 
 
-def test_a_rolling_restart_holds_nobody_up(tmp_path):
-    lease_s = 30
+@pytest.fixture
+def patient_cluster(tmp_path):
+    """Its leases are so long that nobody can wait for their end."""
     try:
-        cluster = Cluster(tmp_path, 3, lease_s=lease_s)
+        running = Cluster(tmp_path, 3, lease_s=30)
     except (etcd.EtcdError, FileNotFoundError) as error:
         pytest.skip(f"etcd: {error}")
     try:
-        cluster.start()
-        fill(cluster)
-        writers = [Writer(cluster, space) for space in NAMESPACES[:3]]
-        for writer in writers:
-            writer.start()
-        for server in cluster.servers:
-            wait_for(lambda: all(w.acknowledged > 2 for w in writers), "writers that write")
-            server.send(signal.SIGTERM)
-            assert server.process.wait(LIMIT_S) == 0, server.log()
-            check(cluster)
-            server.start()
-            cluster.wait_until_whole()
-        for writer in writers:
-            writer.is_ending = True
-        for writer in writers:
-            writer.join(LIMIT_S)
-            writer.check()
-        check(cluster)
-        # With each command's start; the machine may be busy.
-        gaps_s = [writer.longest_gap_s for writer in writers]
-        assert max(gaps_s) < STOP_LIMIT_S, gaps_s
+        running.start()
+        yield running
     finally:
-        cluster.end()
+        running.end()
+
+
+def test_reads_go_on_while_nobody_has_taken_over(patient_cluster):
+    cluster = patient_cluster
+    fill(cluster)
+    time.sleep(0.2)  # until the servers know that it is settled
+    begin_s = time.monotonic()
+    cluster.servers[0].kill()
+    check(cluster)
+    for space in NAMESPACES:
+        listed = pool("ls", cluster.location(space))
+        assert listed.returncode == 0 and "first" in listed.stdout, listed.stderr
+    took_s = time.monotonic() - begin_s
+    assert took_s < cluster.lease_s / 2, took_s
+    # The clients of some namespaces have to wait before they may write.
+    refused = [
+        pool("cp", "-q", "-", cluster.location(space, "second"), "--timeout", "1", stdin="x")
+        for space in NAMESPACES
+    ]
+    assert {done.returncode for done in refused} == {0, 1}, refused
+
+
+def test_a_rolling_restart_holds_nobody_up(patient_cluster):
+    cluster = patient_cluster
+    fill(cluster)
+    writers = [Writer(cluster, space) for space in NAMESPACES[:3]]
+    for writer in writers:
+        writer.start()
+    for server in cluster.servers:
+        wait_for(lambda: all(w.acknowledged > 2 for w in writers), "writers that write")
+        server.send(signal.SIGTERM)
+        assert server.process.wait(LIMIT_S) == 0, server.log()
+        check(cluster)
+        server.start()
+        cluster.wait_until_whole()
+    for writer in writers:
+        writer.is_ending = True
+    for writer in writers:
+        writer.join(LIMIT_S)
+        writer.check()
+    check(cluster)
+    # With each command's start; the machine may be busy.
+    gaps_s = [writer.longest_gap_s for writer in writers]
+    assert max(gaps_s) < STOP_LIMIT_S, gaps_s
 
 
 def test_a_server_without_space_holds_nobody_up(cluster):

@@ -34,8 +34,13 @@ channel::~channel() = default;
 result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> connection,
                                                const std::string &space,
                                                const key *client_key,
-                                               uint64_t deadline_ns) {
+                                               uint64_t deadline_ns,
+                                               bool reads_backup) {
   std::unique_ptr<channel> created{new channel{std::move(connection)}};
+  empty_message answer;
+  if (reads_backup)
+    TND_TRY(created->exchange_step(
+        kind::read_backup, empty_message{}, kind::read_backup, answer, deadline_ns));
   status const code = created->handshake(space, client_key, deadline_ns);
   if (code != status::ok)
     return code;

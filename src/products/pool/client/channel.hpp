@@ -30,12 +30,14 @@ using reply_handler = std::function<void(const reply &)>;
 // Used by one thread at a time.
 class channel {
  public:
-  // Carries out the handshake over a connected stream. `access`: one side's proof is wrong, or the
-  // key does not allow the namespace.
+  // Carries out the handshake over a connected stream. `reads_backup`: the connection is for reads
+  // only, and to any server of a cluster that has a copy of the namespace. `access`: one side's
+  // proof is wrong, or the key does not allow the namespace.
   static result<std::unique_ptr<channel>> open(std::unique_ptr<seams::stream> connection,
                                                const std::string &space,
                                                const key *client_key,
-                                               uint64_t deadline_ns);
+                                               uint64_t deadline_ns,
+                                               bool reads_backup = false);
   ~channel();
 
   // Returns the identity of the daemon at the other end, before any handshake. The connection stays

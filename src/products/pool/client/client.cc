@@ -47,7 +47,7 @@ client::~client() {
 
 result<std::unique_ptr<client>> client::connect(const address &daemon, client_settings settings) {
   std::unique_ptr<client> created{new client{daemon, std::move(settings)}};
-  TND_TRY(created->connect_once(created->deadline()));
+  TND_TRY(created->connect_once(created->deadline(), true));
   return created;
 }
 
@@ -87,7 +87,8 @@ result<std::unique_ptr<seams::stream>> client::dial(const server_place &server,
 // A daemon that gets very many connections at a time closes some before their handshake is done. In
 // that case, try again.
 result<std::unique_ptr<channel>> client::connect_channel(const server_place &server,
-                                                         uint64_t deadline_ns) {
+                                                         uint64_t deadline_ns,
+                                                         bool reads_backup) {
   const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
   for (int tries = 1;; tries++) {
     bool is_closed = false;
@@ -95,8 +96,8 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
     if (!connection.ok() && !is_closed)
       return connection.error();
     if (connection.ok()) {
-      auto opened =
-          channel::open(std::move(connection).value(), daemon_.space, client_key, deadline_ns);
+      auto opened = channel::open(
+          std::move(connection).value(), daemon_.space, client_key, deadline_ns, reads_backup);
       if (opened.error() != status::peer_lost)
         return opened;
     }
@@ -108,25 +109,30 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
 
 // The servers of a cluster are tried in turn until one serves the namespace: one of them may have
 // failed, and its successor not be ready yet.
-result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns) {
+result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool reads_only) {
+  is_to_backup_ = false;
   for (bool was_redirected = false;;) {
-    bool is_redirected = false;
-    auto opened = try_servers(deadline_ns, is_redirected);
+    search_round round;
+    auto opened = try_servers(deadline_ns, round);
     bool const may_change = opened.error() == status::stale || opened.error() == status::again ||
                             opened.error() == status::peer_lost ||
                             opened.error() == status::timed_out;
     if (opened.ok() || !is_cluster() || !may_change)
       return opened;
-    if (is_redirected && !std::exchange(was_redirected, true))
+    if (round.is_redirected && !std::exchange(was_redirected, true))
       continue;
+    std::string const reason = last_message();
+    if (reads_only && !daemon_.space.empty())
+      if (auto backup = try_backups(deadline_ns, round); backup.ok())
+        return backup;
+    set_last_message(reason);
     if (seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
       return opened;
     seams::monotonic_clock().sleep_ns(cluster_retry_ns);
   }
 }
 
-// `is_redirected`: a server named another one that has not been tried.
-result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool &is_redirected) {
+result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, search_round &round) {
   status last = status::peer_lost;
   std::string reason;  // of the server that should serve, but does not yet
   std::vector<server_place> tried;
@@ -134,7 +140,7 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool 
     uint64_t const now_ns = seams::monotonic_clock().now_ns();
     uint64_t const limit_ns =
         is_cluster() ? std::min(deadline_ns, now_ns + cluster_dial_ns) : deadline_ns;
-    auto opened = connect_channel(server, limit_ns);
+    auto opened = connect_channel(server, limit_ns, false);
     if (opened.ok())
       return opened;
     last = opened.error();
@@ -142,18 +148,40 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, bool 
     bool const is_down = last == status::peer_lost || last == status::timed_out;
     if (last == status::again)
       reason = last_message();
-    if (is_elsewhere)
+    if (is_elsewhere) {
+      round.answered.push_back(server);
       locate(server, limit_ns);
+    }
     tried.push_back(server);
-    is_redirected = last == status::stale &&
-                    std::find(tried.begin(), tried.end(), places_.front()) == tried.end();
-    if (is_redirected || !(is_elsewhere || is_down))
+    round.is_redirected = last == status::stale &&
+                          std::find(tried.begin(), tried.end(), places_.front()) == tried.end();
+    if (round.is_redirected || !(is_elsewhere || is_down))
       return last;
   }
   if (reason.empty())
     return last;
   set_last_message(reason);
   return status::again;
+}
+
+// A server that has a copy of the namespace answers reads before another one has taken over.
+result<std::unique_ptr<channel>> client::try_backups(uint64_t deadline_ns,
+                                                     const search_round &round) {
+  for (const server_place &server : round.answered) {
+    uint64_t const limit_ns =
+        std::min(deadline_ns, seams::monotonic_clock().now_ns() + cluster_dial_ns);
+    auto opened = connect_channel(server, limit_ns, true);
+    is_to_backup_ = opened.ok();
+    if (opened.ok())
+      return opened;
+  }
+  return status::peer_lost;
+}
+
+bool client::suits_backup(kind message_kind) {
+  return message_kind == kind::open || message_kind == kind::get || message_kind == kind::stat ||
+         message_kind == kind::list || message_kind == kind::read ||
+         message_kind >= kind::namespaces;
 }
 
 // Asks a server of the cluster which one serves the namespace. It may not know, or not answer.
@@ -200,9 +228,9 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
   return true;
 }
 
-status client::connect_once(uint64_t deadline_ns) {
+status client::connect_once(uint64_t deadline_ns, bool reads_only) {
   TND_ASSERT(channel_ == nullptr && counters_ == nullptr);
-  auto opened = find_server(deadline_ns);
+  auto opened = find_server(deadline_ns, reads_only);
   if (!opened.ok())
     return opened.error();
   TND_TRY(adopt_channel(std::move(opened).value()));
@@ -223,7 +251,8 @@ status client::adopt_channel(std::unique_ptr<channel> opened) {
   if (!dial_reason_.empty())
     reason_ = dial_reason_;
   if (!shared_) {
-    join_fabric();
+    if (!is_to_backup_)
+      join_fabric();
     return status::ok;
   }
   descriptor const counters{channel_->take_descriptor()};
@@ -262,14 +291,15 @@ void client::clear_segments() {
   reserved_used_count_ = 0;
 }
 
-status client::ensure_connected() {
-  if (channel_ != nullptr && !channel_->is_broken())
+status client::ensure_connected(bool reads_only) {
+  bool const is_connected = channel_ != nullptr && !channel_->is_broken();
+  if (is_connected && (reads_only || !is_to_backup_))
     return status::ok;
   drop_connection();
   // Mappings of a daemon that ended are useless. Views that the caller still holds keep their
   // memory.
   clear_segments();
-  return connect_once(deadline());
+  return connect_once(deadline(), reads_only);
 }
 
 status client::check_usable(const open_object &object) const {
@@ -368,7 +398,7 @@ status client::prove_endpoint(const bytes32 &tag) {
 }
 
 status client::register_memory(void *addr, uint64_t size, bool on_device) {
-  TND_TRY(ensure_connected());
+  TND_TRY(ensure_connected(true));
   if (fabric_ == nullptr || (on_device && !fabric_->reaches_devices()))
     return status::ok;
   status const code = fabric_->register_memory(static_cast<std::byte *>(addr), size, on_device);

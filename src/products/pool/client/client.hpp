@@ -168,13 +168,20 @@ class client {
   void complete_size(posted &operation, const reply &received);
   void count_transfer(posted &operation, bool to_pool);
   client(address daemon, client_settings settings);
-  status connect_once(uint64_t deadline_ns);
+  status connect_once(uint64_t deadline_ns, bool reads_only);
   status adopt_channel(std::unique_ptr<channel> opened);
-  // Connects to the server that serves the namespace, whichever of the cluster that is.
-  result<std::unique_ptr<channel>> find_server(uint64_t deadline_ns);
-  result<std::unique_ptr<channel>> try_servers(uint64_t deadline_ns, bool &is_redirected);
+  // Connects to the server that serves the namespace, whichever of the cluster that is. While no
+  // server does and `reads_only` is set, to one that has a copy.
+  result<std::unique_ptr<channel>> find_server(uint64_t deadline_ns, bool reads_only);
+  struct search_round {
+    bool is_redirected = false;          // a server named another one that has not been tried
+    std::vector<server_place> answered;  // servers that do not serve the namespace
+  };
+  result<std::unique_ptr<channel>> try_servers(uint64_t deadline_ns, search_round &round);
+  result<std::unique_ptr<channel>> try_backups(uint64_t deadline_ns, const search_round &round);
   result<std::unique_ptr<channel>> connect_channel(const server_place &server,
-                                                   uint64_t deadline_ns);
+                                                   uint64_t deadline_ns,
+                                                   bool reads_backup);
   // `is_closed`: there was a connection, and the peer closed it.
   result<std::unique_ptr<seams::stream>> dial(const server_place &server,
                                               uint64_t deadline_ns,
@@ -184,12 +191,15 @@ class client {
   bool is_cluster() const noexcept {
     return places_.size() > 1 || is_cluster_;
   }
+  // Whether a server that has a copy of the namespace, and does not serve it, answers the request.
+  static bool suits_backup(wire::pool::kind message_kind);
   // Whether a request that had this status may be sent again: it had no effect, or reads only.
   bool may_repeat(wire::pool::kind message_kind, status code, bool has_handle);
 
  public:
-  // Connects again, once, if the connection has ended.
-  status ensure_connected();
+  // Connects again, once, if the connection has ended. `reads_only`: the caller only reads, so that
+  // in a cluster a server that has a copy is good enough.
+  status ensure_connected(bool reads_only);
   // Ends the connection; the daemon closes the open handles.
   void disconnect() {
     drop_connection();
@@ -337,8 +347,8 @@ class client {
   void note_reserved_used(const std::vector<wire::pool::pool_extent> &pieces);
 
   address const daemon_;
-  std::vector<server_place> places_;  // servers, the likeliest one first
-  bool is_cluster_ = false;
+  std::vector<server_place> places_;                // servers, the likeliest one first
+  bool is_cluster_ = false, is_to_backup_ = false;  // the connection
   client_settings const settings_;
   std::unique_ptr<channel> channel_;
   uint64_t epoch_ = 0;
@@ -389,7 +399,7 @@ status client::call_once(wire::pool::kind message_kind,
                          std::vector<iovec> sources,
                          std::vector<iovec> targets,
                          uint64_t *data_size) {
-  TND_TRY(ensure_connected());
+  TND_TRY(ensure_connected(suits_backup(message_kind)));
   report_reads(message_kind == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();
   status code = status::ok;

@@ -31,7 +31,10 @@ std::vector<iovec> memory_of(const tnd_pool_request &request) {
 status client::post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object) {
   if (posted_.size() >= posted_count_max)
     return status::again;
-  TND_TRY(ensure_connected());
+  // A connection with requests under way stays. A backup refuses what it cannot do.
+  bool const reads_only = request.kind == TND_POOL_REQUEST_GET ||
+                          request.kind == TND_POOL_REQUEST_READ || !posted_.empty();
+  TND_TRY(ensure_connected(reads_only));
   auto operation = make_operation(request);
   TND_TRY(post_operation(request, object, operation));
   posted_.push_back(std::move(operation));

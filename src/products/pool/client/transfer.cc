@@ -442,7 +442,7 @@ status client::move_device(open_object &object,
 }
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
-  TND_TRY(ensure_connected());
+  TND_TRY(ensure_connected(false));
   bool const is_large = size > inline_size_max && (shared_ || fabric_ != nullptr);
   if (!is_large)
     return put_inline(name, source, size, terms);
@@ -502,7 +502,7 @@ status client::put_shared(const std::string &name,
 
 status client::get(
     const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
-  TND_TRY(ensure_connected());
+  TND_TRY(ensure_connected(true));
   bool const is_large = shared_ || (fabric_ != nullptr && capacity > inline_size_max);
   if (!is_large)
     return get_inline(name, target, capacity, about, verify);

@@ -17,6 +17,7 @@ using namespace wire::pool;
 namespace {
 
 constexpr uint64_t compare_retry_ns = 20'000'000;
+constexpr uint64_t report_period_ns = 20'000'000;
 constexpr size_t queue_length_max = 4096;  // batches, before the comparison waits
 
 }  // namespace
@@ -46,6 +47,8 @@ bool replica_link::progress() {
   }
   bool const has_sent = send_batches();
   bool const has_advanced = advance_sync();
+  if (!has_sent && !has_advanced)
+    report_settled();
   return has_sent || has_advanced;
 }
 
@@ -133,7 +136,7 @@ void replica_link::send_mark() {
   outstanding_count_++;
   channel_->post(
       kind::replica_mark,
-      replica_request{batch->partition, batch->term},
+      replica_position{{batch->partition, batch->term}, batch->position},
       {},
       {},
       [this, batch](const pool::reply &received) { finish_request(batch, true, received.code); });
@@ -150,6 +153,8 @@ void replica_link::send_change(const std::shared_ptr<replica_batch> &batch, size
   request.name = sent.name;
   request.old_name = sent.old_name;
   request.flags = sent.flags;
+  request.position = batch->position;
+  request.settled = changes_.settled_position(batch->partition);
   std::vector<iovec> parts;
   if (sent.type == change::kind::put) {
     TND_ASSERT(sent.object != nullptr);
@@ -196,6 +201,40 @@ void replica_link::finish_request(const std::shared_ptr<replica_batch> &batch,
     step_ = step::idle;
 }
 
+// Backups show only what is settled. A change carries the position as well, so this is for those
+// that no change follows.
+void replica_link::report_settled() {
+  uint64_t const now_ns = options_.clock->now_ns();
+  if (channel_ == nullptr || channel_->is_broken() || now_ns < report_ns_)
+    return;
+  report_ns_ = now_ns + report_period_ns;
+  for (const replica_position &settled : changes_.take_settled(options_.peer))
+    channel_->post(kind::replica_settled, settled, {}, {}, {});
+  (void)channel_->progress(0);
+}
+
+// Lets copies that the map is to give up begin anew, so that nobody reads them any more.
+bool replica_link::release_some() {
+  auto const targets = changes_.to_release(options_.peer);
+  if (targets.empty())
+    return false;
+  target_ = targets.front();
+  step_ = step::beginning;
+  awaits_reply_ = true;
+  channel_->post(kind::replica_begin, place(), {}, {}, [this](const pool::reply &received) {
+    if (channel_ == nullptr)
+      return;
+    awaits_reply_ = false;
+    step_ = step::idle;
+    if (received.code == status::ok)
+      changes_.finish_release(options_.peer, target_);
+    else
+      failure_ = received.code;
+  });
+  (void)channel_->progress(0);
+  return true;
+}
+
 // ---- bringing the peer up to date
 
 bool replica_link::advance_sync() {
@@ -230,8 +269,10 @@ void replica_link::begin_sync() {
   if (options_.clock->now_ns() < sync_retry_ns_)
     return;
   auto const targets = changes_.detached(options_.peer);
-  if (targets.empty())
+  if (targets.empty()) {
+    (void)release_some();
     return;
+  }
   target_ = targets.front();
   step_ = step::beginning;
   awaits_reply_ = true;

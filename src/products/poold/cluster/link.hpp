@@ -71,6 +71,8 @@ class replica_link {
   void send_change(const std::shared_ptr<replica_batch> &batch, size_t index);
   void finish_request(const std::shared_ptr<replica_batch> &batch, bool is_last, status code);
   bool advance_sync();
+  void report_settled();
+  bool release_some();
   void begin_sync();
   void finish_begin(status code);
   void request_list();
@@ -97,7 +99,7 @@ class replica_link {
 
   step step_ = step::idle;
   bool awaits_reply_ = false;
-  uint64_t sync_retry_ns_ = 0;
+  uint64_t sync_retry_ns_ = 0, report_ns_ = 0;
   replication::assignment target_{};
   std::map<object_place, remote_object>
       remote_;  // what the peer has and the comparison has not met

@@ -123,25 +123,17 @@ void remove_absent(partition_record &partition,
     partition.term = epoch;
 }
 
-// Let desired servers join, and remove what is left over once enough have joined.
-void replace_undesired(partition_record &partition,
-                       const std::vector<const server_presence *> &desired,
-                       uint32_t copies) {
-  auto const is_desired = [&](const replica &run) {
-    return std::any_of(
-        desired.begin(), desired.end(), [&](auto const *server) { return server->self == run; });
-  };
+bool is_among(const std::vector<const server_presence *> &servers, const replica &run) {
+  return std::any_of(
+      servers.begin(), servers.end(), [&](auto const *server) { return server->self == run; });
+}
+
+// Let desired servers join.
+void let_join(partition_record &partition, const std::vector<const server_presence *> &desired) {
   for (const server_presence *const server : desired)
     if (!contains(partition.replicas, server->self) && !contains(partition.joining, server->self))
       partition.joining.push_back(server->self);
-  std::erase_if(partition.joining, [&](const replica &run) { return !is_desired(run); });
-  size_t const desired_count =
-      size_t(std::count_if(partition.replicas.begin(), partition.replicas.end(), is_desired));
-  if (desired_count < desired.size())
-    return;
-  for (size_t i = partition.replicas.size(); i-- > 1 && partition.replicas.size() > copies;)
-    if (!is_desired(partition.replicas[i]))
-      erase_replica(partition, i);
+  std::erase_if(partition.joining, [&](const replica &run) { return !is_among(desired, run); });
 }
 
 }  // namespace
@@ -222,9 +214,24 @@ bool advance_map(cluster_map &map, const std::vector<server_presence> &present) 
     remove_absent(partition, map.epoch, present);
     bool const has_primary = find_run(present, partition.replicas.front()) != nullptr;
     if (has_primary)
-      replace_undesired(partition, desired_servers(i, map.copies, present), map.copies);
+      let_join(partition, desired_servers(i, map.copies, present));
   }
   return map.partitions != before;
+}
+
+std::vector<replica> surplus_replicas(const partition_record &partition,
+                                      const std::vector<const server_presence *> &desired,
+                                      uint32_t copies) {
+  auto const &replicas = partition.replicas;
+  auto const desired_count = std::count_if(
+      replicas.begin(), replicas.end(), [&](auto const &run) { return is_among(desired, run); });
+  std::vector<replica> surplus;
+  if (size_t(desired_count) < desired.size())
+    return surplus;
+  for (size_t i = replicas.size(); i-- > 1 && replicas.size() - surplus.size() > copies;)
+    if (!is_among(desired, replicas[i]))
+      surplus.push_back(replicas[i]);
+  return surplus;
 }
 
 bool complete_join(cluster_map &map, uint32_t partition, const replica &joined, bool is_durable) {

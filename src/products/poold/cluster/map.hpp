@@ -85,8 +85,9 @@ std::vector<const server_presence *> desired_servers(uint32_t partition,
 cluster_map first_map(const server_presence &creator, uint32_t copies);
 
 // Adapts the map to the servers that run; the map's epoch is the new one already. A replica is
-// removed when its run is not present. The order of the others stays, so the next one becomes
-// primary. No other change of a primary is made here: see hand_over(). False: nothing changed.
+// removed when its run is not present, and only then. The order of the others stays, so the next
+// one becomes primary. No other change of a primary is made here: see hand_over(). False: nothing
+// changed.
 bool advance_map(cluster_map &map, const std::vector<server_presence> &present);
 
 // Changes that only a partition's primary makes. False: the map does not allow the change any more.
@@ -94,7 +95,13 @@ bool advance_map(cluster_map &map, const std::vector<server_presence> &present);
 // A joining replica has every acknowledged change, and acknowledges all later ones.
 bool complete_join(cluster_map &map, uint32_t partition, const replica &joined, bool is_durable);
 
-// A replica or joining replica does not keep up. It joins again later.
+// Backups that the partition has beyond its copies. They are left over once enough others have
+// joined.
+std::vector<replica> surplus_replicas(const partition_record &partition,
+                                      const std::vector<const server_presence *> &desired,
+                                      uint32_t copies);
+
+// A replica or joining replica does not keep up, and joins again later; or it is left over.
 bool remove_replica(cluster_map &map, uint32_t partition, const replica &removed);
 
 // The primary, which has stopped serving the partition, gives it to another replica.

@@ -51,6 +51,8 @@ cluster_map settle(cluster_map map, const std::vector<server_presence> &present)
       auto const desired = desired_servers(i, map.copies, present);
       if (!desired.empty())
         (void)hand_over(map, i, map.partitions[i].replicas[0], desired[0]->self);
+      for (const replica &run : surplus_replicas(map.partitions[i], desired, map.copies))
+        EXPECT_TRUE(remove_replica(map, i, run));
     }
     if (map.partitions == before.partitions)
       return map;
@@ -222,6 +224,22 @@ TEST(advance_map, empties_a_draining_server) {
     for (const replica &run : partition.replicas)
       EXPECT_NE(run.server, "s1");
   }
+}
+
+TEST(advance_map, leaves_the_removal_of_a_backup_that_runs_to_the_primary) {
+  auto present = servers(3);
+  cluster_map map = settle(first_map(present[0], 2), present);
+  replica const backup = map.partitions[0].replicas[1];
+  for (auto &presence : present)
+    presence.is_draining = presence.self == backup ? 1 : 0;
+  map = *next_map(map, present);
+  ASSERT_EQ(map.partitions[0].joining.size(), 1u);
+  auto const desired = desired_servers(0, map.copies, present);
+  EXPECT_TRUE(surplus_replicas(map.partitions[0], desired, map.copies).empty());
+  EXPECT_TRUE(complete_join(map, 0, replica{map.partitions[0].joining[0]}, false));
+  map = next_map(map, present).value_or(map);
+  EXPECT_EQ(map.partitions[0].replicas.size(), 3u);
+  EXPECT_EQ(surplus_replicas(map.partitions[0], desired, map.copies), std::vector{backup});
 }
 
 TEST(advance_map, never_removes_the_last_replica_that_runs) {

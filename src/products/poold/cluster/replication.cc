@@ -174,6 +174,7 @@ bool replication::progress() {
 }
 
 bool replication::close() {
+  backups_.close();
   lock_guard lock{mutex_};
   is_closed_ = true;
   bool is_settled = true;
@@ -450,7 +451,6 @@ bool replication::edit_map(cluster_map &candidate, const std::vector<server_pres
   return is_edited;
 }
 
-// Complete joins, and give the partition to the server that should be its primary.
 bool replication::edit_partition(cluster_map &candidate,
                                  uint32_t partition,
                                  const std::vector<server_presence> &present) {
@@ -462,6 +462,18 @@ bool replication::edit_partition(cluster_map &candidate,
   bool const is_edited = remove_full(candidate, partition);
   if (complete_joins(candidate, partition, present) || is_edited)
     return true;
+  if (remove_surplus(candidate, partition, present))
+    return true;
+  return move_primary(candidate, partition, present);
+}
+
+// Give the partition to the server that should be its primary, once everything has settled.
+bool replication::move_primary(cluster_map &candidate,
+                               uint32_t partition,
+                               const std::vector<server_presence> &present) {
+  TND_ASSERT(mutex_.is_held());
+  partition_state &state = partitions_[partition];
+  const partition_record &record = candidate.partitions[partition];
   auto const desired = desired_servers(partition, candidate.copies, present);
   bool const should_move =
       !desired.empty() && desired.front()->self != options_.self &&
@@ -471,10 +483,16 @@ bool replication::edit_partition(cluster_map &candidate,
     return false;
   state.is_closing = true;
   state.is_open.store(false, std::memory_order_release);
-  if (state.pending.empty())
-    return hand_over(candidate, partition, options_.self, desired.front()->self);
-  has_edits_.store(true);  // once they are settled
-  return false;
+  if (!state.pending.empty()) {
+    has_edits_.store(true);
+    return false;
+  }
+  if (!hand_over(candidate, partition, options_.self, desired.front()->self))
+    return false;
+  auto const surplus = surplus_replicas(record, desired, candidate.copies);
+  if (std::find(surplus.begin(), surplus.end(), options_.self) != surplus.end())
+    (void)remove_replica(candidate, partition, options_.self);
+  return true;
 }
 
 bool replication::remove_full(cluster_map &candidate, uint32_t partition) {
@@ -541,6 +559,8 @@ bool replication::attach(const replica &peer, const assignment &target) {
   if (is_current) {
     link->second.stage = link_stage::syncing;
     link->second.is_full = false;
+    link->second.has_released = false;
+    link->second.reported = 0;
   }
   return is_current;
 }

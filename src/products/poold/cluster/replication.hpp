@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/mutex.hpp"
+#include "products/poold/cluster/backup.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/journal.hpp"
@@ -71,6 +72,17 @@ class replication final : public journal, public cluster_gate {
   uint64_t settled_position(uint32_t partition) const override;
   void when_settled(uint32_t partition, uint64_t position, std::function<void()> callback) override;
   status check_replica(const wire::pool::replica_request &request) const override;
+  status check_backup(uint32_t partition) const override;
+  bool may_reply_as_backup(uint32_t partition) const override;
+  status read_as_backup(uint32_t partition,
+                        const std::string &name,
+                        const std::function<status()> &read) override;
+  void begin_copy(const wire::pool::replica_request &place) override;
+  void change_copy(const wire::pool::replica_position &change,
+                   uint64_t settled,
+                   std::span<const std::string> names) override;
+  void mark_copy(const wire::pool::replica_position &mark) override;
+  void settle_copy(const wire::pool::replica_position &settled) override;
   wire::pool::locate_reply locate(const std::string &namespace_name) const override;
   wire::pool::cluster_status_reply describe() const override;
   status set_draining(const std::string &server,
@@ -99,6 +111,12 @@ class replication final : public journal, public cluster_gate {
   // From now on the link carries the partition's changes. False: the term is over.
   bool attach(const replica &peer, const assignment &target);
   void detach_all(const replica &peer);
+  // Partitions that the map is to give up the peer's copy of. It must not be read any more before
+  // that: the link lets it begin anew, and calls finish_release().
+  std::vector<assignment> to_release(const replica &peer) const;
+  void finish_release(const replica &peer, const assignment &target);
+  // Settled positions that the peer has no report of.
+  std::vector<wire::pool::replica_position> take_settled(const replica &peer);
   // Adds a batch to the link's queue, in order with appended changes. A mark gets the position of
   // the last change.
   void enqueue(const replica &peer, replica_batch batch);
@@ -134,6 +152,9 @@ class replication final : public journal, public cluster_gate {
     uint64_t acknowledged = 0;  // position
     bool is_full = false;       // the server had no space for a change
     uint64_t retry_ns = 0;      // when a full server is brought up to date again
+    bool is_to_go = false;      // the map is to give up its copy
+    bool has_released = false;  // it lets no client read its copy any more
+    uint64_t reported = 0;      // settled position that was reported to it
   };
   struct partition_state {
     std::atomic<bool> is_primary{false};
@@ -169,7 +190,15 @@ class replication final : public journal, public cluster_gate {
   bool complete_joins(cluster_map &candidate,
                       uint32_t partition,
                       const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  bool move_primary(cluster_map &candidate,
+                    uint32_t partition,
+                    const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
   bool remove_full(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
+  bool remove_surplus(cluster_map &candidate,
+                      uint32_t partition,
+                      const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  result<uint64_t> backup_term(uint32_t partition) const;
+  bool is_backup_in(const partition_record &record) const;
   void add_group(uint32_t partition,
                  const std::vector<change> &changes,
                  const std::shared_ptr<group> &added,
@@ -183,6 +212,7 @@ class replication final : public journal, public cluster_gate {
   static void call(const callbacks &due);
 
   options const options_;
+  backup_copies backups_;
   mutable mutex mutex_;
   std::array<partition_state, partition_count> partitions_;
   std::map<std::string, link_queue> queues_ TND_GUARDED_BY(mutex_);  // by server
