@@ -121,6 +121,10 @@ void add_cluster_options(CLI::App &app, daemon_options &options) {
                  options.cluster,
                  "etcd://HOST:PORT[,HOST:PORT...]/NAME, or etcds:// with TLS: be a server of this "
                  "cluster");
+  app.add_flag("--new-cluster",
+               options.is_new_cluster,
+               "make a new cluster of this server's objects, if etcd has none and they belonged to "
+               "another");
   app.add_option("--advertise",
                  options.advertise,
                  "HOST:PORT where clients and other servers reach this one; as --listen and --port "

@@ -128,6 +128,7 @@ void cluster_run::start(size_t index) {
   member.self.self = {"s" + std::to_string(index), next_run_++};
   member.self.address = std::to_string(index);
   member.copies = copies_;
+  member.new_identity = "cluster of " + member.self.self.server;
   member.lease_s = lease_s;
   member.drift_percent = drift_percent;
   member.clock = &started.clock;

@@ -18,8 +18,7 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   TND_TRY(instance->create_service());
   TND_TRY(instance->open_fabric());
   TND_TRY(instance->start_server());
-  if (instance->node_ != nullptr)
-    instance->node_->start();
+  TND_TRY(instance->join_cluster());
   if (options.web)
     TND_TRY(instance->start_web());
   return instance;
@@ -161,6 +160,11 @@ void daemon::stop() {
   journal_->stop(seams::deadline_after(now_ns, options_.write_behind_ns));
 }
 
+std::string daemon::log_folder() const {
+  std::string const path = options_.backing.substr(options_.backing.find(':') + 1);
+  return options_.backing.starts_with("file:") ? path + ".journal" : path;
+}
+
 status daemon::open_backing() {
   std::string const &backing = options_.backing;
   std::string const kind = backing.substr(0, backing.find(':'));
@@ -172,7 +176,7 @@ status daemon::open_backing() {
     return fail(status::invalid, "backing {}: give dram, file:/PATH or flash:/FOLDER", backing);
   durable_options keeping;
   keeping.with_data = on_flash;
-  keeping.folder = on_file ? path + ".journal" : path;
+  keeping.folder = log_folder();
   if (on_flash)
     keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
   auto memory = pool_memory::create(

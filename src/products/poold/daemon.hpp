@@ -40,8 +40,10 @@ class daemon {
   status open_fabric();
   status open_cluster();
   status open_coordinator(std::string &cluster_name);
+  std::string log_folder() const;
   membership_options make_membership(const std::string &cluster_name) const;
   std::string advertised_address() const;
+  status join_cluster();
   journal *top_journal();
   status restore_objects();
   status create_service();

@@ -5,6 +5,7 @@
 
 #include "backends/etcd/etcd_coordinator.hpp"
 #include "core/base/log.hpp"
+#include "products/poold/cluster/identity.hpp"
 #include "products/pool/address.hpp"
 #include "products/poold/daemon.hpp"
 
@@ -15,6 +16,7 @@ namespace {
 constexpr uint32_t copies_max = 3;
 constexpr uint64_t second_ns = 1'000'000'000;
 constexpr uint64_t lease_ns_min = 2 * second_ns, lease_ns_max = 600 * second_ns;
+constexpr uint64_t join_ns_max = 15 * second_ns;
 
 result<std::string> read_password(const std::string &path) {
   std::ifstream file{path};
@@ -98,11 +100,23 @@ status daemon::open_cluster() {
   cluster_node::options settings;
   TND_TRY(choose_key(keys.value(), options_.key_file, settings.key));
   settings.member = make_membership(cluster_name);
+  if (journal_ != nullptr) {
+    TND_ASSIGN(settings.member.identity, identity_read(log_folder()));
+  }
   settings.dial = [](const std::string &address, uint64_t deadline_ns) {
     return pool::dial_address(address, deadline_ns);
   };
   node_ = std::make_unique<cluster_node>(std::move(settings), *coordinator_, journal_.get());
   return status::ok;
+}
+
+// The node starts once the objects of the backing are restored.
+status daemon::join_cluster() {
+  if (node_ == nullptr)
+    return status::ok;
+  node_->set_has_objects(objects_->statistics().object_count > 0);
+  node_->start();
+  return node_->await_map(join_ns_max);
 }
 
 membership_options daemon::make_membership(const std::string &cluster_name) const {
@@ -116,6 +130,12 @@ membership_options daemon::make_membership(const std::string &cluster_name) cons
   member.self.weight = std::max<uint64_t>(options_.size >> 20, 1);
   member.self.is_durable = journal_ != nullptr ? 1 : 0;
   member.copies = options_.copies;
+  member.new_identity = identity_create();
+  member.may_create_anew = options_.is_new_cluster;
+  if (journal_ != nullptr)
+    member.store_identity = [folder = log_folder()](const std::string &identity) {
+      return identity_write(folder, identity);
+    };
   member.lease_s = (options_.lease_ns + second_ns - 1) / second_ns;
   return member;
 }

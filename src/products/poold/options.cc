@@ -32,6 +32,7 @@ constexpr std::string_view keys[] = {"listen",
                                      "workers",
                                      "clients",
                                      "cluster",
+                                     "new_cluster",
                                      "advertise",
                                      "domain",
                                      "copies",
@@ -129,6 +130,7 @@ struct truth_option {
 };
 constexpr truth_option truth_options[] = {{"prefault", &daemon_options::prefault},
                                           {"open", &daemon_options::is_open},
+                                          {"new_cluster", &daemon_options::is_new_cluster},
                                           {"web", &daemon_options::web}};
 
 struct amount_option {

@@ -35,8 +35,9 @@ struct daemon_options {
   // server.
   std::string cluster;
   std::string advertise;  // "HOST:PORT", where clients and other servers reach it; empty: as listen
-  std::string domain;     // failure domain; empty: one of its own
-  uint32_t copies = 2;    // of a new cluster's objects
+  bool is_new_cluster = false;  // may make one of objects that belong to another
+  std::string domain;           // failure domain; empty: one of its own
+  uint32_t copies = 2;          // of a new cluster's objects
   uint64_t lease_ns = 5'000'000'000;
   std::string etcd_ca, etcd_certificate, etcd_key, etcd_user, etcd_password_file;
   std::string port_file;  // "PORT [WEB_PORT]" is written to it once the daemon serves

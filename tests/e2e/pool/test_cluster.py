@@ -315,6 +315,22 @@ def test_without_etcd_it_stops_and_loses_nothing(cluster):
     cluster.wait_until_whole()
 
 
+def start_alone(server):
+    """As a pool of one server."""
+    alone = subprocess.Popen(
+        [
+            BUILD / "bin/tanada-poold", "--port", str(server.port), "--size", "64MiB",
+            "--segment-size", "2MiB", "--no-prefault", *server.options,
+        ],
+        env=environment(),
+        preexec_fn=etcd.end_with_parent,
+    )  # fmt: skip
+    wait_for(
+        lambda: pool("ls", f"pool://{server.name}/{NAMESPACES[0]}").returncode == 0, "a server"
+    )
+    return alone
+
+
 def test_a_durable_pool_becomes_a_cluster(tmp_path):
     try:
         cluster = Cluster(tmp_path, 3)
@@ -323,16 +339,8 @@ def test_a_durable_pool_becomes_a_cluster(tmp_path):
     first = cluster.servers[0]
     first.options = ("--backing", f"flash:{tmp_path}/log")
     try:
-        alone = subprocess.Popen(
-            [
-                BUILD / "bin/tanada-poold", "--port", str(first.port), "--size", "64MiB",
-                "--segment-size", "2MiB", "--no-prefault", *first.options,
-            ],
-            env=environment(),
-            preexec_fn=etcd.end_with_parent,
-        )  # fmt: skip
+        alone = start_alone(first)
         url = f"pool://{first.name}/{NAMESPACES[0]}"
-        wait_for(lambda: pool("ls", url).returncode == 0, "a server")
         assert pool("cp", "-q", "--durable", "-", f"{url}/old", stdin="old").returncode == 0
         alone.send_signal(signal.SIGTERM)
         alone.wait(LIMIT_S)
@@ -346,6 +354,65 @@ def test_a_durable_pool_becomes_a_cluster(tmp_path):
         assert cluster.text(NAMESPACES[0], "old") == "old"
     finally:
         cluster.end()
+
+
+def test_a_server_with_objects_of_another_cluster_is_refused(tmp_path):
+    try:
+        cluster = Cluster(tmp_path, 2)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    first, second = cluster.servers
+    second.options = ("--backing", f"flash:{tmp_path}/log")
+    url = f"pool://{second.name}/{NAMESPACES[0]}"
+    try:
+        alone = start_alone(second)
+        assert pool("cp", "-q", "--durable", "-", f"{url}/own", stdin="own").returncode == 0
+        alone.terminate()
+        alone.wait(LIMIT_S)
+        first.start()
+        wait_for(lambda: pool("cluster", "status", f"pool://{first.name}").returncode == 0, "one")
+
+        second.start()
+        assert second.process.wait(LIMIT_S) != 0
+        assert "has objects of its own" in second.log()
+
+        # With a cluster of its own, and then without the etcd that knows it.
+        for name, options, is_served in (
+            ("one", (), True),
+            ("test", (), False),
+            ("two", (), False),
+            ("two", ("--new-cluster",), True),
+        ):
+            second.options = ("--backing", f"flash:{tmp_path}/log", *options)
+            cluster.url = f"etcd://127.0.0.1:{cluster.etcd.client_ports[0]}/{name}"
+            second.start()
+            if is_served:
+                wait_for(lambda: pool("cat", f"{url}/own").stdout == "own", second.log())
+                second.send(signal.SIGTERM)
+                assert second.process.wait(LIMIT_S) == 0
+            else:
+                assert second.process.wait(LIMIT_S) != 0, name
+        assert "objects belong to cluster" in second.log()
+        assert "which etcd does not know" in second.log()
+    finally:
+        cluster.end()
+
+
+def test_a_wrong_address_of_etcd_is_an_error(tmp_path):
+    (port,) = etcd.free_ports(1)
+    begin_s = time.monotonic()
+    done = subprocess.run(
+        [
+            BUILD / "bin/tanada-poold", "--size", "4MiB", "--segment-size", "2MiB",
+            "--port", str(port), "--cluster", "etcd://127.0.0.1:1/x",
+        ],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode != 0 and "etcd did not answer within 15 s" in done.stderr, done.stderr
+    assert time.monotonic() - begin_s < LIMIT_S / 2
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,14 @@ struct partition_record {
 };
 
 struct cluster_map {
-  uint64_t epoch = 0;   // of this map; 0: there is no map
-  uint32_t copies = 1;  // replicas that each partition should have
+  uint64_t epoch = 0;    // of this map; 0: there is no map
+  uint32_t copies = 1;   // replicas that each partition should have
+  std::string identity;  // of the cluster, random
   std::vector<partition_record> partitions;
 
   bool operator==(const cluster_map &) const = default;
   static bool fields(auto &f, auto &m) {
-    return f(m.epoch) && f(m.copies) && f(m.partitions);
+    return f(m.epoch) && f(m.copies) && f(m.identity) && f(m.partitions);
   }
 };
 

@@ -28,7 +28,8 @@ membership::membership(seams::coordinator &store,
     : store_{store},
       options_{std::move(options)},
       editor_{std::move(editor)},
-      on_change_{std::move(on_change)} {
+      on_change_{std::move(on_change)},
+      identity_{options_.identity} {
   TND_ASSERT(options_.lease_s > 0 && options_.drift_percent < 100 && options_.copies > 0);
 }
 
@@ -81,6 +82,7 @@ void membership::grant_lease() {
       return;
     if (!granted.ok())
       return retry_later(stage::granting);
+    has_answer_.store(true, std::memory_order_release);
     lease_ = granted.value();
     extend_lease(sent_ns);
     is_requesting_ = false;
@@ -220,15 +222,24 @@ void membership::read_all() {
     is_requesting_ = false;
     stage_ = stage::watching;
     apply_range(range.value());
-    watch_from(range.value().store_revision);
+    if (stage_ == stage::watching)
+      watch_from(range.value().store_revision);
   });
 }
 
 void membership::apply_range(const seams::coordinated_range &range) {
   presences_.clear();
   draining_.clear();
-  for (const seams::coordinated_entry &entry : range.entries)
+  bool has_map = false;
+  for (const seams::coordinated_entry &entry : range.entries) {
+    has_map |= entry.key == map_key();
     apply_entry(entry);
+  }
+  if (!has_map && map() != nullptr)
+    log(log_level::error,
+        "pool: etcd has lost the map of cluster {}: the cluster cannot change until etcd has its "
+        "data again",
+        identity_);
   update_present();
   on_change_();
 }
@@ -262,6 +273,8 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
   if (entry.key == map_key() && entry.revision >= map_revision_) {
     auto map = decode_map(entry.value);
     map_revision_ = entry.revision;
+    if (map.ok() && !adopt_identity(map.value().identity))
+      return;
     if (map.ok())
       map_.store(std::make_shared<const cluster_map>(std::move(map).value()));
     else
@@ -301,10 +314,8 @@ uint64_t membership::rank() const {
 
 bool membership::make_candidate(cluster_map &candidate) {
   auto const current = map();
-  if (current == nullptr) {
-    candidate = first_map(options_.self, options_.copies);
-    return true;
-  }
+  if (current == nullptr)
+    return make_first(candidate);
   bool const is_turn = now_ns() >= changed_ns_ + rank() * rank_delay_ns;
   bool const needs_check = is_turn && checked_ != std::pair{map_revision_, changed_ns_};
   if (!has_edits_ && !needs_check)
@@ -316,6 +327,54 @@ bool membership::make_candidate(cluster_map &candidate) {
   if (!is_edited && !is_advanced && is_turn)
     checked_ = {map_revision_, changed_ns_};
   return is_edited || is_advanced;
+}
+
+// The map of a new cluster. Its identity is kept first, so that the objects never belong to a
+// cluster without their server's knowledge.
+bool membership::make_first(cluster_map &candidate) {
+  if (!identity_.empty() && identity_ != options_.new_identity && !options_.may_create_anew) {
+    refuse("this server's objects belong to cluster " + identity_ +
+           ", which etcd does not know: etcd has lost its data, or --cluster has another name. "
+           "--new-cluster makes a new cluster of this server's objects");
+    return false;
+  }
+  if (identity_ != options_.new_identity && options_.store_identity &&
+      options_.store_identity(options_.new_identity) != status::ok) {
+    refuse(last_message());
+    return false;
+  }
+  identity_ = options_.new_identity;
+  candidate = first_map(options_.self, options_.copies);
+  candidate.identity = identity_;
+  return true;
+}
+
+// False: the server may not be in this cluster, because it would lose what it has.
+bool membership::adopt_identity(const std::string &identity) {
+  if (identity == identity_)
+    return true;
+  bool const has_objects = has_objects_ || map() != nullptr;
+  if (has_objects) {
+    refuse(identity_.empty()
+               ? "this server has objects of its own, and would lose them in cluster " + identity +
+                     ": start it with an empty --backing"
+               : "this server's objects belong to cluster " + identity_ +
+                     ", and --cluster leads to cluster " + identity +
+                     ": correct it, or start with an empty --backing");
+    return false;
+  }
+  if (options_.store_identity && options_.store_identity(identity) != status::ok) {
+    refuse(last_message());
+    return false;
+  }
+  identity_ = identity;
+  return true;
+}
+
+void membership::refuse(std::string reason) {
+  log(log_level::error, "pool: {}: {}", options_.self.self.server, reason);
+  refusal_.store(std::make_shared<const std::string>(std::move(reason)));
+  leave();
 }
 
 // The map that the others go on with.

@@ -21,6 +21,12 @@ struct membership_options {
   server_presence self;  // `run` is unique among all runs of the server
   uint32_t copies = 1;   // of a new cluster
   uint64_t lease_s = 5;
+  std::string new_identity;  // of a cluster that this server creates
+  // Of the cluster that the objects of an earlier run belong to; empty: none.
+  std::string identity;
+  bool may_create_anew = false;  // a cluster, although it has an identity
+  // Keeps the identity with the objects, before they are served or changed. Empty: nothing is kept.
+  std::function<status(const std::string &identity)> store_identity;
   // Clocks of two servers differ by less than this in the time of a lease. A server stops serving
   // that much earlier than others may treat it as gone.
   uint64_t drift_percent = 20;
@@ -49,6 +55,11 @@ class membership {
              membership_options options,
              map_editor editor,
              change_callback on_change);
+
+  // Whether the server has objects of an earlier run, which it would lose in another cluster.
+  void set_has_objects(bool has_objects) {
+    has_objects_ = has_objects;
+  }
 
   // Calls the coordinator's progress(), and does what is due.
   void progress();
@@ -97,6 +108,14 @@ class membership {
   const replica &self() const noexcept {
     return options_.self.self;
   }
+  // Why the server may not be in the cluster; null: it may. By any thread.
+  std::shared_ptr<const std::string> refusal() const {
+    return refusal_.load();
+  }
+  // etcd has answered. By any thread.
+  bool has_answer() const noexcept {
+    return has_answer_.load(std::memory_order_acquire);
+  }
 
  private:
   enum class stage { granting, announcing, reading, watching, ended };
@@ -141,6 +160,9 @@ class membership {
                        const result<seams::transaction_outcome> &outcome);
   bool make_candidate(cluster_map &candidate);
   bool make_departure(cluster_map &candidate);
+  bool make_first(cluster_map &candidate);
+  bool adopt_identity(const std::string &identity);
+  void refuse(std::string reason);
   uint64_t rank() const;
 
   seams::coordinator &store_;
@@ -161,7 +183,10 @@ class membership {
   std::set<std::string> draining_;                    // names of servers
   std::vector<server_presence> present_;
   bool has_edits_ = false, is_proposing_ = false, is_leaving_ = false;
-  std::atomic<bool> has_left_{false};
+  std::atomic<bool> has_left_{false}, has_answer_{false};
+  bool has_objects_ = false;
+  std::string identity_;  // of the cluster that the server's objects belong to
+  std::atomic<std::shared_ptr<const std::string>> refusal_;
   uint64_t changed_ns_ = 0;                    // when the servers that run last changed
   uint64_t proposed_revision_ = ~uint64_t{0};  // map_revision_ at the last proposal
   // map_revision_ and changed_ns_ when the map was last found to be right.

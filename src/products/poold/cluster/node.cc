@@ -238,6 +238,26 @@ void cluster_node::start() {
   }};
 }
 
+// An earlier run of this server may be present for a lease. That is no reason to fail.
+status cluster_node::await_map(uint64_t timeout_ns) {
+  TND_ASSERT(is_threaded_.load());
+  seams::clock &clock = *options_.member.clock;
+  uint64_t const deadline_ns = seams::deadline_after(clock.now_ns(), timeout_ns);
+  while (clock.now_ns() < deadline_ns) {
+    if (auto const refusal = membership_.refusal(); refusal != nullptr)
+      return fail(status::invalid, "{}", *refusal);
+    if (membership_.map() != nullptr)
+      return status::ok;
+    clock.sleep_ns(leave_poll_ns);
+  }
+  if (membership_.has_answer())
+    return status::ok;
+  return fail(status::timed_out,
+              "etcd did not answer within {:.3g} s: see whether it runs at the addresses that "
+              "--cluster gives",
+              double(timeout_ns) / 1e9);
+}
+
 bool cluster_node::leave(uint64_t timeout_ns) {
   TND_ASSERT(is_threaded_.load());
   seams::clock &clock = *options_.member.clock;

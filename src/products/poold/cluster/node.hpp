@@ -45,8 +45,17 @@ class cluster_node {
   // Does everything that is possible without threads. For simulations.
   void progress();
 
+  // Whether the catalog has objects of an earlier run. Before anything else but attach().
+  void set_has_objects(bool has_objects) {
+    membership_.set_has_objects(has_objects);
+  }
+
   // Serves with threads of its own: one, and one for each link.
   void start();
+
+  // Waits until the server knows the cluster's map. timed_out: etcd does not answer. invalid: the
+  // server may not be in this cluster. The message has the reason.
+  status await_map(uint64_t timeout_ns);
 
   // Stops serving, waits until every change has settled, and lets other servers take over at once.
   // Requests are answered with `stale` from then on, so that clients go to the others. For
