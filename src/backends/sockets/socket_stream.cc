@@ -15,6 +15,7 @@
 
 #include "backends/sockets/peer_user.hpp"
 #include "backends/sockets/socket_options.hpp"
+#include "backends/sockets/spin.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -112,8 +113,18 @@ class socket_stream final : public seams::stream {
   }
 
   status wait(bool to_receive, bool to_send, uint64_t deadline_ns) override {
+    auto const is_readable = [this] {
+      pollfd entry{socket_, POLLIN, 0};
+      return poll(&entry, 1, 0) > 0;
+    };
+    if (to_receive && !to_send && spinner_.spin(deadline_ns, is_readable))
+      return status::ok;
     return poll_one(
         socket_, short((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0)), deadline_ns);
+  }
+
+  void set_spin(uint64_t spin_ns) noexcept override {
+    spinner_ = spinner{useful_spin_ns(spin_ns)};
   }
 
   int descriptor() const noexcept override {
@@ -203,6 +214,7 @@ class socket_stream final : public seams::stream {
   socklen_t peer_size_ = 0;
   bool is_unix_ = false;
   std::deque<int> descriptors_;
+  spinner spinner_{0};
 };
 
 struct addresses {

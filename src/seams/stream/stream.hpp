@@ -38,9 +38,22 @@ class stream {
   // (absolute, monotonic_clock).
   virtual status wait(bool to_receive, bool to_send, uint64_t deadline_ns) = 0;
 
+  // Lets wait() poll for input for about this time before it sleeps. A hint.
+  virtual void set_spin(uint64_t spin_ns) noexcept {
+    (void)spin_ns;
+  }
+
   // For epoll; -1 if not available.
   virtual int descriptor() const noexcept {
     return -1;
+  }
+
+  // The events of descriptor() that report what the caller waits for.
+  struct events {
+    bool to_receive = false, to_send = false;
+  };
+  virtual events events_for(events wanted) const noexcept {
+    return wanted;
   }
 
   // Both ends are on one node, over a UNIX socket.
