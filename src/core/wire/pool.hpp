@@ -62,6 +62,7 @@ enum class kind : uint16_t {
   cluster_drain,
   read_backup,
   replica_settled,
+  ring,
 };
 
 struct frame {
@@ -336,6 +337,16 @@ struct segment_reply {  // its descriptor is passed along
   }
 };
 
+// The reply to `ring`: a descriptor of the connection's rings in shared memory is passed along, and
+// everything after the reply travels through them. The client sends nothing between the two. See
+// backends/sockets/ring_stream.hpp.
+struct ring_reply {
+  uint64_t size = 0;  // bytes
+  static bool fields(auto &f, auto &m) {
+    return f(m.size);
+  }
+};
+
 // Reserves the segments that the next objects of the namespace use first, so that a client can map
 // them in advance.
 struct reserve_request {
@@ -567,7 +578,10 @@ struct mapped_reads_note {
 // A frame of header and body, ready to send.
 template <class Message>
 std::vector<std::byte> encode_frame(frame head, const Message &message) {
-  std::vector<std::byte> bytes(sizeof(frame));
+  constexpr size_t usual_body_size = 128;
+  std::vector<std::byte> bytes;
+  bytes.reserve(sizeof(frame) + usual_body_size);
+  bytes.resize(sizeof(frame));
   encode(message, bytes);
   head.body_size = uint32_t(bytes.size() - sizeof(frame));
   __builtin_memcpy(bytes.data(), &head, sizeof head);

@@ -23,6 +23,10 @@ status apply_environment(tnd_pool_config &config) {
   uint32_t shared_memory = config.shared_memory;
   TND_TRY(environment_choice("TND_POOL_SHARED_MEMORY", switches, shared_memory));
   config.shared_memory = shared_memory % 2;
+  static constexpr std::string_view ring_choices[] = {"auto", "off"};
+  uint32_t ring_choice = (config.flags & TND_POOL_NO_RING) != 0 ? 1 : 0;
+  TND_TRY(environment_choice("TND_POOL_RING", ring_choices, ring_choice));
+  config.flags = (config.flags & ~uint32_t{TND_POOL_NO_RING}) | ring_choice * TND_POOL_NO_RING;
   TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
   config.key_file = environment_or("TND_POOL_KEY_FILE", config.key_file);
   config.fabric = environment_or("TND_POOL_FABRIC", config.fabric);
@@ -47,7 +51,7 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
       return fail(status::invalid, "tnd_pool_config has struct_size {}", config_in->struct_size);
     config = *config_in;
   }
-  TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE));
+  TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE | TND_POOL_NO_RING));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
   TND_TRY(apply_environment(config));
@@ -57,6 +61,7 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
     settings.fabric = config.fabric;
   settings.timeout_ns = config.timeout_ns;
   settings.shared_memory = config.shared_memory != 0;
+  settings.rings = (config.flags & TND_POOL_NO_RING) == 0;
   settings.device_index = config.device_index;
   return status::ok;
 }

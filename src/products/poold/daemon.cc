@@ -3,12 +3,19 @@
 
 #include <tanada/status.h>
 
+#include <algorithm>
+
 #include "backends/sockets/socket_stream.hpp"
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
 
 namespace tanada::poold {
+namespace {
+
+constexpr uint64_t ring_poll_ns_max = 1'000'000'000;
+
+}  // namespace
 
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> instance{new daemon{options}};
@@ -46,6 +53,7 @@ status daemon::create_service() {
   TND_ASSERT(objects_ != nullptr && service_ == nullptr);
   service_.reset(new service{.memory = *memory_, .objects = *objects_, .keys = {}});
   service_->cluster = node_ != nullptr ? &node_->changes() : nullptr;
+  service_->limits.ring_poll_ns = std::min(options_.ring_poll_ns, ring_poll_ns_max);
   service_->started_ns = seams::monotonic_clock().now_ns();
   auto keys = read_keys(options_.key_file);
   if (!keys.ok())
@@ -93,6 +101,7 @@ pool::pool_report daemon::report() const {
   current.capacity = usage.capacity;
   current.used = usage.used;
   current.owned = usage.owned;
+  current.ring_size = service_->rings.size();
   auto const counted = objects_->statistics();
   current.object_count = counted.object_count;
   current.committed_size = counted.committed_size;

@@ -48,6 +48,7 @@ constexpr std::string_view keys[] = {"listen",
                                      "port_file",
                                      "drain",
                                      "lost_after",
+                                     "ring_poll",
                                      "write_behind"};
 
 status fail_unknown(const std::string &key, const std::string &where) {
@@ -145,6 +146,7 @@ constexpr amount_option amount_options[] = {
     {"drain", &daemon_options::drain_ns, set_duration},
     {"lost_after", &daemon_options::lost_after_ns, set_duration},
     {"lease", &daemon_options::lease_ns, set_duration},
+    {"ring_poll", &daemon_options::ring_poll_ns, set_duration},
     {"write_behind", &daemon_options::write_behind_ns, set_duration}};
 
 // Besides these, there are the counts: port, web_port, workers, clients and copies.

@@ -30,6 +30,8 @@ struct daemon_options {
   uint64_t drain_ns = 10'000'000'000;
   // How long a stop may write commits that no client waits for.
   uint64_t write_behind_ns = 60'000'000'000;
+  // How long a worker polls the ring of a client of this node after a request; 0: no rings.
+  uint64_t ring_poll_ns = session_limits{}.ring_poll_ns;
   uint64_t log_size = 0;  // flash: bytes of the log; 0: four times `size`
   // A cluster: "etcd://HOST:PORT,HOST:PORT/NAME", or etcds:// with TLS; empty: a pool of one
   // server.

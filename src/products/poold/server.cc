@@ -9,8 +9,11 @@
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/pool/address.hpp"
+#include "products/poold/ring_watch.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/os/poller.hpp"
+#include "seams/os/processors.hpp"
+#include "seams/os/yield.hpp"
 
 namespace tanada::poold {
 namespace {
@@ -19,10 +22,19 @@ constexpr uint64_t sweep_ns = 1'000'000'000;  // between checks for overdue sess
 constexpr uint64_t wake_word = 0, tcp_word = 1, unix_word = 2, session_word = 16;
 static_assert(session_word > unix_word);
 constexpr size_t event_count_max = 64;
-constexpr size_t accept_count_max = 16;  // connections accepted in one turn
+constexpr size_t accept_count_max = 16;      // connections accepted in one turn
+constexpr uint64_t socket_poll_ns = 20'000;  // between polls of the sockets, while rings are polled
+constexpr uint64_t yield_after_ns = 5'000;   // of fruitless polls
+constexpr int polls_per_clock = 16;
 
 uint64_t read_clock() {
   return seams::monotonic_clock().now_ns();
+}
+
+// Half of the processors may be used up by polling. A single one is needed by the clients.
+uint32_t poll_permit_count() {
+  size_t const count = seams::processors_allowed().count();
+  return count == 1 ? 0 : std::max(1u, uint32_t(count / 2));
 }
 
 }  // namespace
@@ -86,26 +98,19 @@ class server::worker {
     std::unique_ptr<session> client;
     seams::interest interest;
     bool is_busy = false;
+    ring_place place = {};
   };
 
   void run() {
     uint64_t words[event_count_max];
     uint64_t next_sweep_ns = read_clock() + sweep_ns;
     while (!is_finished()) {
-      int const timeout_ms = !busy_.empty()         ? 0
-                             : server_.is_stopping_ ? 10
-                                                    : int(sweep_ns / 1'000'000);
-      size_t const count = poller_.wait(words, timeout_ms);
-      uint64_t const now_ns = read_clock();
-      // Serve sessions that had more to do before those with new events.
-      std::vector<uint64_t> const busy = std::exchange(busy_, {});
-      for (uint64_t const id : busy) {
-        auto const it = sessions_.find(id);
-        if (it == sessions_.end())
-          continue;
-        it->second.is_busy = false;
+      size_t const count = wait_for_work(words);
+      uint64_t const now_ns = now_ns_;
+      serve_busy(now_ns);
+      for (uint64_t const id : ready_)
         serve(id, now_ns);
-      }
+      ready_.clear();
       for (size_t i = 0; i < count; i++)
         dispatch_event(words[i], now_ns);
       if (now_ns >= next_sweep_ns) {
@@ -113,6 +118,66 @@ class server::worker {
         next_sweep_ns = now_ns + sweep_ns;
       }
     }
+  }
+
+  // Serve sessions that had more to do before those with new events.
+  void serve_busy(uint64_t now_ns) {
+    std::vector<uint64_t> const busy = std::exchange(busy_, {});
+    for (uint64_t const id : busy) {
+      auto const it = sessions_.find(id);
+      if (it == sessions_.end())
+        continue;
+      it->second.is_busy = false;
+      serve(id, now_ns);
+    }
+  }
+
+  // Wait for events of sockets, whose words are returned, or for requests in rings: `ready_`.
+  size_t wait_for_work(std::span<uint64_t> words) {
+    size_t count = 0;
+    if (busy_.empty()) {
+      count = poll_rings(words);
+      if (count > 0 || !ready_.empty())
+        return count;
+      count = poller_.wait(words, server_.is_stopping_ ? 10 : int(sweep_ns / 1'000'000));
+    } else {
+      rings_.collect(ready_);
+      count = poller_.wait(words, 0);
+    }
+    now_ns_ = read_clock();
+    return count;
+  }
+
+  // Poll until there is work, or no ring is polled any more. Sockets are polled, too, more rarely.
+  size_t poll_rings(std::span<uint64_t> words) {
+    uint64_t const start_ns = now_ns_;
+    while (!rings_.is_empty()) {
+      if (!has_permit_)
+        has_permit_ = server_.poll_permits_->acquire();
+      if (!has_permit_)
+        return rest_rings(~uint64_t{0});
+      for (int i = 0; i < polls_per_clock && !rings_.collect(ready_); i++)
+        backends::spin_pause();
+      now_ns_ = read_clock();
+      if (now_ns_ >= next_socket_poll_ns_) {
+        next_socket_poll_ns_ = now_ns_ + socket_poll_ns;
+        if (size_t const count = poller_.wait(words, 0); count > 0)
+          return count;
+      }
+      if (!ready_.empty())
+        return 0;
+      bool const is_yielded = now_ns_ - start_ns < yield_after_ns || seams::thread_yield();
+      rest_rings(is_yielded ? now_ns_ - server_.service_.limits.ring_poll_ns : ~uint64_t{0});
+    }
+    return 0;
+  }
+
+  size_t rest_rings(uint64_t limit_ns) {
+    rings_.rest(limit_ns);
+    if (rings_.is_empty() && std::exchange(has_permit_, false))
+      server_.poll_permits_->release();
+    rings_.collect(ready_);
+    return 0;
   }
 
   bool is_finished() {
@@ -136,7 +201,7 @@ class server::worker {
         server_.accept_from(server_.unix_);
         break;
       default:
-        serve(word - session_word, now_ns);
+        serve_event(word - session_word, now_ns);
     }
   }
 
@@ -189,6 +254,13 @@ class server::worker {
     TND_ASSERT(is_new);
   }
 
+  void serve_event(uint64_t id, uint64_t now_ns) {
+    auto const it = sessions_.find(id);
+    if (it != sessions_.end() && it->second.client->ring() != nullptr)
+      it->second.client->ring()->note_event();
+    serve(id, now_ns);
+  }
+
   void serve(uint64_t id, uint64_t now_ns) {
     auto const it = sessions_.find(id);
     if (it == sessions_.end())
@@ -199,12 +271,18 @@ class server::worker {
       end(it);
       return;
     }
+    if (entry.client->ring() != nullptr) {
+      entry.place.id = id;
+      entry.place.client = entry.client.get();
+      rings_.add(entry.place, now_ns);
+    }
     if (outcome == session::outcome::busy && !entry.is_busy) {
       entry.is_busy = true;
       busy_.push_back(id);
     }
-    seams::interest const interest{entry.client->expects_input() && !server_.is_stopping_,
-                                   entry.client->has_output()};
+    auto const events = entry.client->connection().events_for(
+        {entry.client->expects_input() && !server_.is_stopping_, entry.client->has_output()});
+    seams::interest const interest{events.to_receive, events.to_send};
     if (interest == entry.interest)
       return;
     entry.interest = interest;
@@ -214,6 +292,7 @@ class server::worker {
   using sessions = std::unordered_map<uint64_t, session_entry>;
   sessions::iterator end(sessions::iterator it) {
     TND_ASSERT(it != sessions_.end());
+    rings_.remove(it->second.place);
     server_.admission_.remove(it->first);
     return sessions_.erase(it);
   }
@@ -241,7 +320,10 @@ class server::worker {
   seams::poller poller_;
   std::shared_ptr<mailbox> const mailbox_ = std::make_shared<mailbox>();
   sessions sessions_;
-  std::vector<uint64_t> busy_;
+  std::vector<uint64_t> busy_, ready_;  // ready_: their rings have requests
+  ring_watch rings_;
+  bool has_permit_ = false;  // to poll them
+  uint64_t now_ns_ = 0, next_socket_poll_ns_ = 0;
   mutable mutex mutex_;
   std::vector<new_connection> new_connections_ TND_GUARDED_BY(mutex_);
   std::vector<uint64_t> evicted_ TND_GUARDED_BY(mutex_);
@@ -279,7 +361,10 @@ result<std::unique_ptr<server>> server::start(const server_options &options, ser
 }
 
 server::server(const server_options &options, service &shared)
-    : options_{options}, service_{shared}, admission_{options.client_count_max} {}
+    : options_{options},
+      service_{shared},
+      admission_{options.client_count_max},
+      poll_permits_{std::make_unique<poll_permits>(poll_permit_count())} {}
 
 server::~server() {
   stop(0);

@@ -15,6 +15,8 @@
 
 namespace tanada::poold {
 
+class poll_permits;
+
 struct server_options {
   std::string host = "127.0.0.1";
   uint16_t port = 0;          // 0: any free port
@@ -63,6 +65,7 @@ class server {
   std::atomic<bool> is_stopping_{false};
   std::atomic<uint64_t> stop_deadline_ns_{0};
   admission admission_;
+  std::unique_ptr<poll_permits> const poll_permits_;
   uint64_t next_session_ = 1;  // used only by the accepting thread
   std::vector<std::unique_ptr<worker>> workers_;
 };

@@ -13,6 +13,7 @@
 #include "products/poold/key_ring.hpp"
 #include "products/poold/data_mover.hpp"
 #include "products/poold/refusal_log.hpp"
+#include "products/poold/ring_budget.hpp"
 #include "products/poold/pool_memory.hpp"
 
 namespace tanada::poold {
@@ -26,6 +27,7 @@ struct session_limits {
   uint64_t output_size_max = 8 << 20;  // bytes of queued replies, without objects' bytes
   uint32_t deferred_count_max = 1024;  // replies that wait for the journal or the fabric
   uint64_t turn_size = 4 << 20;        // bytes moved or summed before other sessions are served
+  uint64_t ring_poll_ns = 50'000;      // a ring is polled after its last request; 0: no rings
 };
 
 // Bytes of objects moved in one direction, by tnd_pool_path.
@@ -59,6 +61,7 @@ struct service {
   cluster_gate *cluster = nullptr;  // null: this is the pool's only server
   service_counters counters{};
   refusal_log refusals{};
+  ring_budget rings{memory.capacity()};
   wire::pool::bytes32 id =
       pool::random_bytes();  // identifies this run of the daemon across a client's connections
 };

@@ -164,6 +164,8 @@ session::outcome session::flush(uint64_t now_ns) {
     await_settling();
     return outcome::waiting;
   }
+  if (code == status::ok && output_.empty() && rings_.memory != nullptr && rings_.stream == nullptr)
+    enter_rings();
   if (code == status::ok)
     return output_.empty() ? outcome::waiting : outcome::busy;
   return code == status::again ? outcome::waiting : outcome::ended;
@@ -340,6 +342,7 @@ const session::request_handler session::request_handlers[] = {
     {kind::segment, &session::on_segment},
     {kind::reserve, &session::on_reserve},
     {kind::statistics, &session::on_statistics},
+    {kind::ring, &session::on_ring},
     {kind::fabric, &session::on_fabric},
     {kind::fabric_proof, &session::on_fabric_proof},
     {kind::rma_write, &session::on_rma_write},

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backends/sockets/ring_stream.hpp"
 #include "core/base/mutex.hpp"
 #include "core/wire/pool.hpp"
 #include "products/pool/checksum.hpp"
@@ -117,6 +118,10 @@ class session {
   uint64_t id() const noexcept {
     return id_;
   }
+  // The rings that the client's requests come through; null: they come over a socket.
+  backends::ring_stream *ring() const noexcept {
+    return rings_.stream;
+  }
 
  private:
   struct handle {
@@ -223,6 +228,8 @@ class session {
   status on_segment(std::span<const std::byte> body);
   status on_reserve(std::span<const std::byte> body);
   status on_statistics(std::span<const std::byte> body);
+  status on_ring(std::span<const std::byte> body);
+  void enter_rings();
   status on_fabric(std::span<const std::byte> body);
   status on_fabric_proof(std::span<const std::byte> body);
   bool send_challenge(const wire::pool::bytes32 &tag);
@@ -276,6 +283,12 @@ class session {
 
   service &service_;
   std::unique_ptr<seams::stream> connection_;
+  // `memory` without `stream`: the reply that ends the use of the socket is not sent yet.
+  struct {
+    std::unique_ptr<ring_budget::share> share;
+    std::shared_ptr<backends::ring_memory> memory;
+    backends::ring_stream *stream = nullptr;  // is connection_
+  } rings_;
   uint64_t const id_;
   std::shared_ptr<mailbox> mailbox_;
   std::function<bool()> admission_;  // empty: every authenticated client is admitted

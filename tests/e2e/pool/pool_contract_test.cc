@@ -17,8 +17,8 @@ TEST_P(pool_contract, tells_its_path) {
                                   : GetParam() == way::fabric ? TND_POOL_PATH_FABRIC
                                                               : TND_POOL_PATH_TCP;
   EXPECT_EQ(about.path,
-            uint32_t(GetParam() == way::shared_memory ? TND_POOL_PATH_SHARED_MEMORY : otherwise));
-  EXPECT_EQ(about.reason[0] == 0, GetParam() == way::shared_memory || is_rdma) << about.reason;
+            uint32_t(maps_memory(GetParam()) ? TND_POOL_PATH_SHARED_MEMORY : otherwise));
+  EXPECT_EQ(about.reason[0] == 0, maps_memory(GetParam()) || is_rdma) << about.reason;
   EXPECT_EQ(about.can_write, 1u);
   EXPECT_EQ(about.is_durable, 0u);
 }
@@ -244,7 +244,7 @@ TEST_P(pool_contract, a_mapping_is_the_object) {
   ASSERT_EQ(tnd_pool_open(pool, "mapped", 0, &object), TND_OK);
   const void *addr = nullptr;
   uint64_t size = 0;
-  if (GetParam() != way::shared_memory) {
+  if (!maps_memory(GetParam())) {
     EXPECT_EQ(tnd_pool_map(object, &addr, &size), -EOPNOTSUPP);
     return;
   }
@@ -254,7 +254,7 @@ TEST_P(pool_contract, a_mapping_is_the_object) {
 }
 
 TEST_P(pool_contract, a_view_outlives_the_daemon) {
-  if (GetParam() != way::shared_memory)
+  if (!maps_memory(GetParam()))
     GTEST_SKIP() << "no shared memory";
   auto const bytes = pattern(100'000, 1);
   ASSERT_EQ(put(pool, "viewed", bytes), TND_OK);

@@ -46,7 +46,8 @@ class pool_crash : public testing::TestWithParam<const char *>, protected folder
  protected:
   // Puts until the daemon is gone. Every call ends in time.
   void write(int writer, const std::string &url, uint64_t seed, std::atomic<bool> &ending) {
-    connection pool{url, writer % 2 == 0, call_limit_ns};
+    constexpr way ways[] = {way::shared_memory, way::tcp, way::unix_socket};
+    connection pool{url, ways[writer % 3]};
     sim::prng random{seed};
     while (pool.code == TND_OK && !ending) {
       std::string const name =
@@ -370,6 +371,74 @@ TEST_F(pool_replaced, a_get_without_a_daemon_fails) {
     EXPECT_EQ(get_code(reader, "a"), -TND_EPEER);
   daemon_.start();
   EXPECT_EQ(get_code(reader, "a"), -ENOENT);
+}
+
+// A process that puts and gets small objects through its ring until it is killed.
+pid_t start_client(const std::string &url) {
+  pid_t const process = fork();
+  if (process != 0)
+    return process;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  tnd_pool *pool = nullptr;
+  if (tnd_pool_connect(url.c_str(), nullptr, &pool) != TND_OK)
+    _exit(1);
+  for (uint32_t i = 0;; i++) {
+    auto const bytes = contents("killed", i);
+    uint64_t size = 0;
+    std::vector<char> target(1 << 20);
+    std::string const name = "killed" + std::to_string(i % 20);
+    if (put(pool, name, bytes) != TND_OK ||
+        tnd_pool_get(pool, name.c_str(), target.data(), target.size(), &size, TND_POOL_VERIFY) !=
+            TND_OK)
+      _exit(2);
+  }
+}
+
+uint64_t client_count(tnd_pool *pool) {
+  tnd_pool_statistics all{};
+  all.struct_size = sizeof all;
+  EXPECT_EQ(tnd_pool_get_statistics(pool, &all), TND_OK);
+  return all.client_count;
+}
+
+void expect_empty(tnd_pool *pool) {
+  tnd_pool_statistics all{};
+  all.struct_size = sizeof all;
+  EXPECT_EQ(tnd_pool_get_statistics(pool, &all), TND_OK);
+  EXPECT_EQ(all.used, 0u);
+  EXPECT_EQ(all.object_count, 0u);
+}
+
+TEST_F(pool_replaced, clients_that_are_killed_amid_requests_in_their_rings_leave_whole_objects) {
+  daemon_.start();
+  for (int life = 0; life < 20; life++) {
+    pid_t const process = start_client(daemon_.url());
+    std::this_thread::sleep_for(std::chrono::milliseconds{50 + life * 7});
+    ASSERT_EQ(waitpid(process, nullptr, WNOHANG), 0) << "the client has ended on its own";
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+  ASSERT_TRUE(daemon_.is_alive());
+  connection pool{daemon_.url(), way::shared_memory};
+  ASSERT_EQ(pool.code, TND_OK);
+  for (int i = 0; i < 1000 && client_count(pool) > 1; i++)
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  EXPECT_EQ(client_count(pool), 1u);
+  for (int i = 0; i < 20; i++) {
+    std::string const name = "killed" + std::to_string(i);
+    std::vector<char> const bytes = get(pool, name);
+    uint64_t number = 0;
+    ASSERT_GE(bytes.size(), sizeof number) << name;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    EXPECT_EQ(bytes, contents("killed", number)) << name;
+    EXPECT_EQ(tnd_pool_remove(pool, name.c_str(), 0), TND_OK);
+  }
+  // The connection itself caches objects that it has read.
+  connection next{daemon_.url(), way::tcp};
+  tnd_pool_disconnect(std::exchange(pool.pool, nullptr));
+  for (int i = 0; i < 1000 && client_count(next) > 1; i++)
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  expect_empty(next);
 }
 
 std::string backing_name(const testing::TestParamInfo<const char *> &which) {

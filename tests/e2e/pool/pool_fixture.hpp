@@ -24,17 +24,21 @@ inline poold::daemon_options small_pool(uint64_t size = 64 << 20) {
   return options;
 }
 
-// How a client reaches the daemon.
-enum class way { shared_memory, tcp, fabric };
+// How a client reaches the daemon. Both unix_socket and shared_memory map the pool's memory, but
+// only shared_memory has rings for its requests.
+enum class way { shared_memory, unix_socket, tcp, fabric };
 #if defined(TND_TEST_FABRIC)
 inline auto all_ways() {
-  return testing::Values(way::shared_memory, way::tcp, way::fabric);
+  return testing::Values(way::shared_memory, way::unix_socket, way::tcp, way::fabric);
 }
 #else
 inline auto all_ways() {
-  return testing::Values(way::shared_memory, way::tcp);
+  return testing::Values(way::shared_memory, way::unix_socket, way::tcp);
 }
 #endif
+inline bool maps_memory(way by) {
+  return by == way::shared_memory || by == way::unix_socket;
+}
 
 inline const char *from_environment(const char *name, const char *otherwise) {
   const char *const text = std::getenv(name);
@@ -61,7 +65,7 @@ inline poold::daemon_options small_pool(way by) {
 }
 
 inline std::string way_name(const testing::TestParamInfo<way> &which) {
-  static constexpr const char *names[] = {"shared_memory", "tcp", "fabric"};
+  static constexpr const char *names[] = {"shared_memory", "unix_socket", "tcp", "fabric"};
   return names[size_t(which.param)];
 }
 
@@ -80,7 +84,8 @@ struct connection {
   tnd_status code = TND_OK;
   connection(const std::string &url, way by) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
-    config.shared_memory = by == way::shared_memory;
+    config.shared_memory = maps_memory(by);
+    config.flags = by == way::unix_socket ? uint32_t{TND_POOL_NO_RING} : 0;
     config.timeout_ns = 10'000'000'000;
     if (by == way::fabric)
       config.fabric = test_fabric;

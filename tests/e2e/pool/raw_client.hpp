@@ -113,6 +113,11 @@ class raw_client {
     return ask(wire::pool::kind::proof, mine);
   }
 
+  // The next descriptor that arrived with received bytes; the caller closes it. -1: none.
+  int take_descriptor() {
+    return stream_->take_descriptor();
+  }
+
   // True: the daemon closes the connection soon.
   bool is_closed() {
     char byte;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/sockets/ring_stream.hpp"
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "seams/clock/clock.hpp"
@@ -17,6 +18,10 @@ using wire::decode;
 namespace {
 
 constexpr frame_limits handshake_limits{.data_size_max = 0};
+// A reply takes some microseconds while the daemon polls, and some tens if it must wake up.
+constexpr uint64_t ring_spin_ns = 50'000;
+// A reply over a socket takes about as long as a sleep and a wake-up.
+constexpr uint64_t socket_spin_ns = 20'000;
 
 std::string text_of(std::span<const std::byte> body) {
   text_message message;
@@ -140,7 +145,49 @@ status channel::handshake(const std::string &space, const key *client_key, uint6
     own_proof.proof = proof_of(*client_key, prover::client, hello.nonce, challenge.nonce, space);
   }
   TND_TRY(exchange_step(kind::proof, own_proof, kind::welcome, terms_, deadline_ns));
+  connection_->set_spin(socket_spin_ns);
   input_.set_limits({});
+  return status::ok;
+}
+
+status channel::enter_rings(uint64_t deadline_ns) {
+  TND_ASSERT(is_idle() && connection_->is_local() && early_descriptor_.get() < 0);
+  if (terms_.shares_memory != 0)
+    early_descriptor_ = descriptor{connection_->take_descriptor()};
+  status code = status::ok;
+  bool is_answered = false;
+  post(kind::ring, empty_message{}, {}, {}, [&](const reply &received) {
+    ring_reply answer;
+    code = received.code == status::ok ? decode(received.body, answer) : received.code;
+    is_answered = true;
+  });
+  while (!is_answered) {
+    status const progressed = progress(deadline_ns);
+    if (progressed != status::ok && !is_answered) {
+      end(progressed);
+      return progressed;
+    }
+  }
+  if (end_status_ != status::ok || code != status::ok)
+    return end_status_;
+  code = adopt_rings(descriptor{connection_->take_descriptor()});
+  // The daemon uses the rings from now on.
+  if (code != status::ok)
+    end(code);
+  return end_status_;
+}
+
+status channel::adopt_rings(const descriptor &file) {
+  auto memory = backends::ring_memory::map(file.get());
+  if (!memory.ok())
+    return memory.error();
+  connection_ = std::make_unique<backends::ring_stream>(
+      std::move(connection_),
+      std::move(memory).value(),
+      backends::ring_settings{.side = backends::ring_side::joiner,
+                              .spin_ns = backends::useful_spin_ns(ring_spin_ns),
+                              .accepts_descriptors = true,
+                              .checks_socket = true});
   return status::ok;
 }
 
@@ -283,10 +330,17 @@ status channel::progress(uint64_t deadline_ns) {
     }
     if (received || deadline_ns == 0 || pending_.empty())
       return status::ok;
-    if (seams::monotonic_clock().now_ns() >= deadline_ns)
+    // A wait for space returns at once while there is some.
+    if (!send_queue_.empty() && seams::monotonic_clock().now_ns() >= deadline_ns)
       return status::timed_out;
     TND_TRY(connection_->wait(true, !send_queue_.empty(), deadline_ns));
   }
+}
+
+void channel::flush() {
+  bool sent = false;
+  if (end_status_ == status::ok && send(sent) != status::ok)
+    end(status::peer_lost);
 }
 
 status channel::check() {

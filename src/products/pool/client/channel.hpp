@@ -12,6 +12,7 @@
 #include "core/wire/pool.hpp"
 #include "products/pool/address.hpp"
 #include "products/pool/auth.hpp"
+#include "products/pool/client/segments.hpp"
 #include "products/pool/frame_receiver.hpp"
 #include "products/pool/memory_parts.hpp"
 #include "seams/stream/stream.hpp"
@@ -50,6 +51,11 @@ class channel {
                                                  const std::string &space,
                                                  uint64_t deadline_ns);
 
+  // Moves the connection from its UNIX socket to rings in shared memory, before the first request.
+  // If the daemon refuses that, the socket stays in use, with `ok`. Otherwise the status that ended
+  // the connection.
+  status enter_rings(uint64_t deadline_ns);
+
   const wire::pool::welcome_message &terms() const noexcept {
     return terms_;
   }
@@ -59,7 +65,8 @@ class channel {
 
   // The next descriptor that was received; the caller owns it. -1: none.
   int take_descriptor() {
-    return connection_->take_descriptor();
+    int const early = early_descriptor_.release();
+    return early >= 0 ? early : connection_->take_descriptor();
   }
 
   // Queues a request. `sources` follow it as data, and `targets` receive the data of its reply.
@@ -88,6 +95,9 @@ class channel {
   // a reply or other received bytes. Returns `ok`, `timed_out`, or the status that ended the
   // connection. In the last case all handlers were called with it.
   status progress(uint64_t deadline_ns);
+
+  // Sends as much as possible, without waiting or receiving.
+  void flush();
 
   // Receives the bytes that have arrived, without waiting. `ok`: the daemon's end of the connection
   // was open after that. Otherwise the status that ended the connection.
@@ -143,10 +153,12 @@ class channel {
   status parse();
   status begin_reply();
   result<received_frame> await_frame(uint64_t deadline_ns);
+  status adopt_rings(const descriptor &file);
   void complete();
   void release_sources(uint64_t tag);
 
   std::unique_ptr<seams::stream> connection_;
+  descriptor early_descriptor_;  // of the welcome, received before those of `connection_`
   wire::pool::welcome_message terms_;
   status end_status_ = status::ok;
   uint64_t next_tag_ = 1;

@@ -84,20 +84,31 @@ result<std::unique_ptr<seams::stream>> client::dial(const server_place &server,
   return connection;
 }
 
+result<std::unique_ptr<channel>> client::open_channel(std::unique_ptr<seams::stream> connection,
+                                                      uint64_t deadline_ns,
+                                                      bool reads_backup) {
+  bool const uses_rings = settings_.rings && connection->is_local() && !daemon_.space.empty();
+  const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
+  auto opened = channel::open(
+      std::move(connection), daemon_.space, client_key, deadline_ns, reads_backup);
+  if (!opened.ok() || !uses_rings)
+    return opened;
+  TND_TRY(opened.value()->enter_rings(deadline_ns));
+  return opened;
+}
+
 // A daemon that gets very many connections at a time closes some before their handshake is done. In
 // that case, try again.
 result<std::unique_ptr<channel>> client::connect_channel(const server_place &server,
                                                          uint64_t deadline_ns,
                                                          bool reads_backup) {
-  const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
   for (int tries = 1;; tries++) {
     bool is_closed = false;
     auto connection = dial(server, deadline_ns, is_closed);
     if (!connection.ok() && !is_closed)
       return connection.error();
     if (connection.ok()) {
-      auto opened = channel::open(
-          std::move(connection).value(), daemon_.space, client_key, deadline_ns, reads_backup);
+      auto opened = open_channel(std::move(connection).value(), deadline_ns, reads_backup);
       if (opened.error() != status::peer_lost)
         return opened;
     }
@@ -418,17 +429,22 @@ status client::await_reply(kind message_kind,
                            const bool &done,
                            uint64_t deadline_ns) {
   while (!done) {
-    bool const is_late = seams::monotonic_clock().now_ns() >= deadline_ns;
-    status const progressed = is_late ? status::timed_out : channel_->progress(deadline_ns);
-    if (done || progressed == status::ok)
+    status const progressed = channel_->progress(deadline_ns);
+    if (done)
       continue;
+    // Progress is no reply to this request.
+    bool const is_late =
+        progressed == status::ok && seams::monotonic_clock().now_ns() >= deadline_ns;
+    if (progressed == status::ok && !is_late)
+      continue;
+    status const reason = is_late ? status::timed_out : progressed;
     channel_->abandon(tag);
     // A late reply would bring a handle or descriptor that nobody owns, so end the connection.
     bool const brings_resource =
         message_kind == kind::create || message_kind == kind::open || message_kind == kind::segment;
     if (brings_resource)
-      channel_->end(progressed);
-    return fail(progressed,
+      channel_->end(reason);
+    return fail(reason,
                 "pool at {}: no answer in {:.3f} s",
                 channel_->connection().peer(),
                 double(settings_.timeout_ns) / 1e9);
@@ -523,7 +539,7 @@ void client::close(open_object &object) {
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken())
     return;
   channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
-  (void)channel_->progress(0);
+  channel_->flush();
   object.handle = 0;
 }
 

@@ -35,6 +35,7 @@ struct client_settings {
   uint64_t timeout_ns = 30'000'000'000;
   std::optional<key> client_key;
   bool shared_memory = true;
+  bool rings = true;  // requests go through shared memory where possible
   uint32_t device_index = 0;
   std::string fabric = {};  // libfabric provider; empty: no fabric
   dialer dial = {};         // empty: sockets
@@ -182,6 +183,9 @@ class client {
   result<std::unique_ptr<channel>> connect_channel(const server_place &server,
                                                    uint64_t deadline_ns,
                                                    bool reads_backup);
+  result<std::unique_ptr<channel>> open_channel(std::unique_ptr<seams::stream> connection,
+                                                uint64_t deadline_ns,
+                                                bool reads_backup);
   // `is_closed`: there was a connection, and the peer closed it.
   result<std::unique_ptr<seams::stream>> dial(const server_place &server,
                                               uint64_t deadline_ns,
@@ -383,6 +387,9 @@ status client::call(wire::pool::kind message_kind,
                     std::vector<iovec> targets,
                     uint64_t *data_size) {
   constexpr bool has_handle = requires { request.handle; };
+  if (!is_cluster())
+    return call_once(
+        message_kind, request, answer, std::move(sources), std::move(targets), data_size);
   uint64_t const deadline_ns = deadline();
   for (;;) {
     status const code = call_once(message_kind, request, answer, sources, targets, data_size);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.hpp"
@@ -28,6 +29,10 @@ class descriptor {
   ~descriptor();
   int get() const noexcept {
     return number_;
+  }
+  // The caller owns it from now on.
+  int release() noexcept {
+    return std::exchange(number_, -1);
   }
 
  private:

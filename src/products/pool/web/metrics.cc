@@ -136,6 +136,7 @@ std::string report_metrics(const pool_report &report) {
   text.gauge("capacity_bytes", "Memory of the pool.", report.capacity);
   text.gauge("used_bytes", "Memory used by objects, including those being written.", report.used);
   text.gauge("owned_bytes", "Memory bound to namespaces, used or not.", report.owned);
+  text.gauge("ring_bytes", "Memory of clients' rings.", report.ring_size);
   text.gauge("objects", "Committed objects.", report.object_count);
   add_spaces(text, report);
   add_paths(text, report);

@@ -39,8 +39,9 @@ struct pool_report {
 
   std::string backing;  // "dram", "file", "flash"
   uint64_t capacity = 0;
-  uint64_t used = 0;   // includes objects that are being written
-  uint64_t owned = 0;  // bound to namespaces, used or not
+  uint64_t used = 0;       // includes objects that are being written
+  uint64_t owned = 0;      // bound to namespaces, used or not
+  uint64_t ring_size = 0;  // of clients' rings, in addition to the capacity
   uint64_t object_count = 0;
   std::vector<space> spaces;
   std::vector<client> clients;

@@ -47,9 +47,11 @@ TEST(report_metrics, names_of_namespaces_cannot_leave_their_label) {
 TEST(report_metrics, what_namespaces_own_stands_beside_what_they_use) {
   pool_report report;
   report.owned = 9;
+  report.ring_size = 6;
   report.spaces = {{"a", 5, 1, 0, 8, 2}};
   std::string const text = report_metrics(report);
   EXPECT_TRUE(has_line(text, "tanada_pool_owned_bytes 9")) << text;
+  EXPECT_TRUE(has_line(text, "tanada_pool_ring_bytes 6")) << text;
   EXPECT_TRUE(has_line(text, "tanada_pool_namespace_owned_bytes{namespace=\"a\"} 8")) << text;
   EXPECT_TRUE(has_line(text, "tanada_pool_namespace_segments{namespace=\"a\"} 2")) << text;
   auto const read = nlohmann::json::parse(report_json(report));
