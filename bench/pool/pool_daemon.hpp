@@ -16,6 +16,9 @@ class pool_daemon {
   std::string url(const std::string &space) const {
     return "pool://127.0.0.1:" + std::to_string(port_) + "/" + space;
   }
+  pid_t process_id() const {
+    return process_.process_id();
+  }
 
  private:
   scratch_folder scratch_;

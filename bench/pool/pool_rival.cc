@@ -19,8 +19,10 @@ constexpr uint64_t two_versions_size_max = uint64_t{1} << 30;
 class connection final : public plain_client {
  public:
   // Uses the path `wanted`; throws if the connection takes another one. `provider` may be null.
-  connection(const std::string &url, tnd_pool_path wanted, const char *provider) {
+  // `flags` are the connection's.
+  connection(const std::string &url, tnd_pool_path wanted, const char *provider, uint32_t flags) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
+    config.flags = flags;
     config.shared_memory = wanted == TND_POOL_PATH_SHARED_MEMORY ? 1 : 0;
     config.fabric = provider;
     check(tnd_pool_connect(url.c_str(), &config, &pool_), "tnd_pool_connect");
@@ -113,29 +115,38 @@ std::shared_ptr<pool_daemon> shared_daemon(const rival_options &options) {
 
 class pool final : public rival {
  public:
-  pool(const rival_options &options, tnd_pool_path path, const std::string &provider = {})
+  pool(const rival_options &options,
+       tnd_pool_path path,
+       const std::string &provider = {},
+       uint32_t flags = 0)
       : daemon_{options.url.empty() ? shared_daemon(options) : nullptr},
         url_{options.url},
         provider_{provider},
-        path_{path} {
+        path_{path},
+        flags_{flags} {
     if (daemon_)
       url_ = daemon_->url("path" + std::to_string(path_));
   }
   std::unique_ptr<client> connect() override {
     return std::make_unique<connection>(
-        url_, path_, provider_.empty() ? nullptr : provider_.c_str());
+        url_, path_, provider_.empty() ? nullptr : provider_.c_str(), flags_);
   }
 
  private:
   std::shared_ptr<pool_daemon> daemon_;  // none: the pool of another owner
   std::string url_, provider_;
   tnd_pool_path path_;
+  uint32_t flags_;
 };
 
 }  // namespace
 
 std::unique_ptr<rival> pool_local_rival(const rival_options &options) {
   return std::make_unique<pool>(options, TND_POOL_PATH_SHARED_MEMORY);
+}
+std::unique_ptr<rival> pool_socket_rival(const rival_options &options) {
+  return std::make_unique<pool>(
+      options, TND_POOL_PATH_SHARED_MEMORY, std::string{}, uint32_t{TND_POOL_NO_RING});
 }
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) {
   return std::make_unique<pool>(options, TND_POOL_PATH_TCP);
