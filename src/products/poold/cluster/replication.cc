@@ -337,7 +337,7 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
     for (const server_presence &server : present)
       servers_[server.self.server] = server;
     if (map != nullptr) {
-      map_.store(map);
+      auto const before = map_.exchange(map);
       for (uint32_t i = 0; i < partition_count; i++) {
         partition_state &state = partitions_[i];
         const partition_record &record = map->partitions[i];
@@ -347,6 +347,8 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
         if (is_primary && !state.is_primary)
           begin_term(state, record, due);
         if (is_primary) {
+          if (before != nullptr)
+            detach_rejoined(state, i, *before, *map);
           update_links(state, record);
           settle(state, due);
         }
@@ -383,6 +385,21 @@ void replication::end_term(partition_state &state, callbacks &due) {
   state.waiters.clear();
   state.links.clear();
   state.required.clear();
+}
+
+// A server that joins may have left the partition since the map before, and removed its objects: a
+// replica of that map certainly has, and where maps were missed any of them may have.
+void replication::detach_rejoined(partition_state &state,
+                                  uint32_t partition,
+                                  const cluster_map &before,
+                                  const cluster_map &present) {
+  auto const &replicas = before.partitions[partition].replicas;
+  bool const has_missed_maps = present.epoch > before.epoch + 1;
+  for (const replica &run : present.partitions[partition].joining) {
+    bool const has_left = std::find(replicas.begin(), replicas.end(), run) != replicas.end();
+    if (has_missed_maps || has_left)
+      state.links.erase(run.server);
+  }
 }
 
 // Keep the links that the map still names. The map's replicas are required, and joining replicas

@@ -181,6 +181,10 @@ class replication final : public journal, public cluster_gate {
       TND_REQUIRES(mutex_);
   void end_term(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
   void update_links(partition_state &state, const partition_record &record) TND_REQUIRES(mutex_);
+  static void detach_rejoined(partition_state &state,
+                              uint32_t partition,
+                              const cluster_map &before,
+                              const cluster_map &present);
   void update_queues() TND_REQUIRES(mutex_);
   void begin_marking(const replica &peer, replica_batch &mark) TND_REQUIRES(mutex_);
   void settle(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
