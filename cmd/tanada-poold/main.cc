@@ -132,6 +132,11 @@ void add_cluster_options(CLI::App &app, daemon_options &options) {
   app.add_option("--domain", options.domain, "failure domain, such as the rack");
   app.add_option("--copies", options.copies, "copies of each object of a new cluster")
       ->capture_default_str();
+  add_size(app,
+           "--stripe",
+           options.stripe_size,
+           "larger objects are cut in stripes of at most this size, which lie on different servers; "
+           "0: none");
   app.add_option_function<std::string>(
          "--lease",
          [&options](const std::string &text) {

@@ -1,6 +1,6 @@
 # Clusters of pool servers under simulation; one ctest test for each weather.
 add_executable(cluster_sim sim/cluster_sim_test.cc sim/membership_sim_test.cc
-               sim/cluster_harness.cc sim/history.cc sim/history_search.cc)
+               sim/cluster_harness.cc sim/cluster_clients.cc sim/history.cc sim/history_search.cc)
 target_link_libraries(cluster_sim PRIVATE
   tanada_products_pool tanada_products_poold tanada_sim tanada_options GTest::gtest
   GTest::gtest_main)

@@ -11,20 +11,14 @@ using namespace wire::pool;
 
 namespace {
 
-constexpr size_t actor_count = 4, namespace_count = 2, name_count = 5;
+constexpr size_t actor_count = 4;
 constexpr uint64_t mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t lease_s = 1, drift_percent = 20;
-constexpr uint32_t outstanding_max = 3;
 constexpr uint64_t wait_round_max = 300;  // of a handshake
-constexpr size_t stamp_size = 16;         // of contents: value and size
 constexpr uint64_t settle_round_max = 60'000;
 constexpr uint64_t stop_ns_max = 5'000 * ms;  // of a server that cannot leave the cluster
 // Where nothing else happens. The successors of hundreds of partitions compare them first.
 constexpr uint64_t hand_over_ns_max = 3'000 * ms;
-
-std::string object_of(const std::string &name) {
-  return name.substr(name.find('/') + 1);
-}
 
 // One end of a connection, which the simulation can cut.
 class severable_stream final : public seams::stream {
@@ -68,7 +62,7 @@ struct cluster_run::server {
   std::unique_ptr<poold::service> service;
   std::shared_ptr<poold::mailbox> mailbox;
   std::map<uint64_t, std::unique_ptr<poold::session>> sessions;
-  bool is_up = false;
+  bool is_up = false, reaches_etcd = true;
   uint64_t paused_until_ns = 0, started_ns = 0;
   uint64_t stop_ns = 0;  // when it ends, because it was stopped; 0: it was not
 };
@@ -105,8 +99,10 @@ cluster_run::cluster_run(const cluster_setting &setting)
 }
 
 cluster_run::~cluster_run() {
-  for (actor &client : actors_)
+  for (actor &client : actors_) {
     client.channel.reset();
+    client.links.clear();
+  }
   for (size_t i = 0; i < servers_.size(); i++)
     crash(i);
 }
@@ -137,10 +133,12 @@ void cluster_run::start(size_t index) {
        .key = {},
        .dial = [this, index](const std::string &address,
                              uint64_t) { return dial(index, std::stoul(address)); },
-       .page_size = 1 + size_t(world_.random.below(5))},
+       .page_size = 1 + size_t(world_.random.below(5)),
+       .sweep_ns = 300 * ms},
       *started.coordinator,
       nullptr});
-  started.gate = std::make_unique<mistaken_gate>(started.node->changes(), setting_.mistake);
+  started.gate =
+      std::make_unique<mistaken_gate>(started.node->changes(), setting_.mistake, committed_);
   started.journal = std::make_unique<mistaken_journal>(started.node->changes(), setting_.mistake);
   auto memory = poold::pool_memory::create(
       {.capacity = 64 * mib, .segment_size = 2 * mib, .prefault = false});
@@ -155,6 +153,7 @@ void cluster_run::start(size_t index) {
   started.service->limits.turn_size = world_.random.between(1'000, 100'000);
   started.mailbox = std::make_shared<poold::mailbox>();
   started.is_up = true;
+  started.reaches_etcd = true;
   started.paused_until_ns = 0;
   started.started_ns = world_.now_ns();
   started.stop_ns = 0;
@@ -313,24 +312,31 @@ bool cluster_run::pump() {
 // ---- what happens to them
 
 // Servers whose memory was lost, or that have not become replicas again, so that another loss could
-// lose acknowledged objects.
-size_t cluster_run::lost_count() const {
-  std::shared_ptr<const poold::cluster_map> newest;
-  for (auto const &each : servers_)
-    if (each->is_up) {
-      auto const map = each->node->describe().map;
-      if (map != nullptr && (newest == nullptr || map->epoch > newest->epoch))
-        newest = map;
-    }
-  if (newest == nullptr)
+// lose acknowledged objects. The map in etcd counts, because servers may not know it yet. A server
+// whose lease has ended or is about to end counts as lost: it may be removed from the map before
+// the one that crashes.
+size_t cluster_run::lost_count() {
+  auto const entry = store_.entries().find("/tanada/test/map");
+  if (entry == store_.entries().end())
     return server_count_;
+  auto const map = poold::decode_map(entry->second.value);
+  if (!map.ok())
+    return server_count_;
+  auto const is_present = [&](const poold::replica &run) {
+    auto const presence = store_.entries().find("/tanada/test/servers/" + run.server);
+    if (presence == store_.entries().end())
+      return false;
+    auto const server = poold::decode_presence(presence->second.value);
+    return server.ok() && server.value().self == run;
+  };
   size_t missing = 0;
-  for (const poold::partition_record &partition : newest->partitions) {
+  for (const poold::partition_record &partition : map.value().partitions) {
     size_t up = 0;
     for (const poold::replica &run : partition.replicas)
       for (auto const &each : servers_)
-        up += each->is_up && each->stop_ns == 0 && each->node->describe().map != nullptr &&
-              each->gate != nullptr && run == each->node->changes().self();
+        up += each->is_up && each->stop_ns == 0 && each->reaches_etcd && each->gate != nullptr &&
+              each->node->describe().map != nullptr && each->paused_until_ns <= world_.now_ns() &&
+              run == each->node->changes().self() && is_present(run);
     missing = std::max(missing, size_t(copies_) - std::min<size_t>(copies_, up));
   }
   return missing;
@@ -342,6 +348,7 @@ void cluster_run::disturb() {
     return;
   disturbed_ns_ = now_ns;
   bool const all = setting_.weather == cluster_weather::all;
+  bool const is_calm = now_ns < calm_until_ns_;
   size_t const index = world_.random.below(server_count_),
                other = world_.random.below(server_count_ + actor_count);
   switch (world_.random.below(8)) {
@@ -349,8 +356,10 @@ void cluster_run::disturb() {
       if (all || setting_.weather == cluster_weather::crashes) {
         if (!servers_[index]->is_up)
           start(index);
-        else if (lost_count() + 1 < copies_)
+        else if (lost_count() + 1 < copies_) {
           crash(index);
+          calm_until_ns_ = now_ns + 2 * lease_s * 1'000 * ms;
+        }
       }
       break;
     case 7:
@@ -359,7 +368,7 @@ void cluster_run::disturb() {
         stop(index);
       break;
     case 1:
-      if (all || setting_.weather == cluster_weather::pauses)
+      if (!is_calm && (all || setting_.weather == cluster_weather::pauses))
         pause(index);
       break;
     case 2:
@@ -368,8 +377,8 @@ void cluster_run::disturb() {
         set_cut(index, other, world_.random.chance(40));
       break;
     case 4:
-      if ((all || setting_.weather == cluster_weather::etcd) && servers_[index]->is_up)
-        store_.set_reachable(servers_[index]->coordinator->inner(), world_.random.chance(60));
+      if (!is_calm && (all || setting_.weather == cluster_weather::etcd) && servers_[index]->is_up)
+        set_etcd(index, world_.random.chance(60));
       break;
     case 5:
       if (all || setting_.weather == cluster_weather::etcd)
@@ -394,217 +403,13 @@ void cluster_run::heal() {
       crash(i);
     if (!servers_[i]->is_up)
       start(i);
-    store_.set_reachable(servers_[i]->coordinator->inner(), true);
+    set_etcd(i, true);
   }
 }
 
-// ---- clients
-
-std::string cluster_run::random_name() {
-  return "n" + std::to_string(world_.random.below(namespace_count)) + "/" +
-         std::to_string(world_.random.below(name_count));
-}
-
-std::vector<std::byte> cluster_run::contents(value_id value) {
-  sim::prng random{value * 31 + 7};
-  size_t const size = stamp_size + random.below(random.chance(10) ? 100'000 : 500);
-  std::vector<std::byte> bytes(size);
-  for (size_t i = stamp_size; i < size; i++)
-    bytes[i] = std::byte(random.next());
-  uint64_t const stamp[2] = {value, size};
-  std::memcpy(bytes.data(), stamp, sizeof stamp);
-  return bytes;
-}
-
-// The value whose contents these bytes are, whole; otherwise the run fails.
-value_id cluster_run::value_of(std::span<const std::byte> bytes) {
-  uint64_t stamp[2] = {0, 0};
-  if (bytes.size() >= sizeof stamp)
-    std::memcpy(stamp, bytes.data(), sizeof stamp);
-  bool const is_known = stamp[0] > 0 && stamp[0] < next_value_ && stamp[1] == bytes.size();
-  if (!is_known || !std::ranges::equal(contents(stamp[0]), bytes))
-    fail("an object has bytes that nobody put");
-  return stamp[0];
-}
-
-// An actor is a client of one namespace, that of its number. It looks for the primary at any
-// server.
-bool cluster_run::connect(size_t index) {
-  actor &client = actors_[index];
-  if (client.channel != nullptr && !client.channel->is_broken())
-    return true;
-  if (client.outstanding > 0 || world_.now_ns() < client.retry_ns)
-    return false;
-  client.channel.reset();
-  client.retry_ns = world_.now_ns() + world_.random.below(50 * ms);
-  client.at = world_.random.below(server_count_);
-  client.reads_backup = world_.random.chance(30);
-  auto connection = dial(server_count_ + index, client.at);
-  if (!connection.ok())
-    return false;
-  auto opened =
-      pool::channel::open(std::move(connection).value(),
-                          "n" + std::to_string(index % namespace_count),
-                          nullptr,
-                          seams::deadline_after(seams::monotonic_clock().now_ns(), 60'000'000'000),
-                          client.reads_backup);
-  if (!opened.ok())
-    return false;
-  client.channel = std::move(opened).value();
-  return true;
-}
-
-void cluster_run::act(size_t index) {
-  actor &client = actors_[index];
-  if (client.channel != nullptr) {
-    (void)client.channel->progress(0);
-    // A client does not wait for ever.
-    if (client.outstanding > 0 && world_.random.below(400) == 0)
-      client.channel->end(status::timed_out);
-  }
-  if (!connect(index) || client.outstanding >= outstanding_max)
-    return;
-  uint64_t const choice = world_.random.below(10);
-  // Another server may be the better one.
-  if (client.reads_backup && world_.random.chance(2))
-    return client.channel->end(status::canceled);
-  if (client.reads_backup)
-    return choice < 2 ? list(index) : get(index);
-  switch (choice) {
-    case 0:
-    case 1:
-    case 2:
-      return put(index, world_.random.chance(20));
-    case 3:
-      return remove(index);
-    case 4:
-      return rename(index);
-    case 5:
-      return list(index);
-    default:
-      return get(index);
-  }
-}
-
-void cluster_run::end_change(history::operation_id id, status code, failure_cause cause) {
-  uint64_t const now_ns = world_.now_ns();
-  if (code == status::ok)
-    history_.end_ok(id, now_ns);
-  else if (code == status::exists)
-    history_.end_failed(id, now_ns, failure_cause::exists);
-  else if (code == status::no_entry)
-    history_.end_failed(id, now_ns, cause);
-  else if (code == status::no_space)
-    history_.end_failed(id, now_ns, failure_cause::unspecified);
-  else
-    history_.end_unknown(id, now_ns);
-}
-
-void cluster_run::put(size_t index, bool is_exclusive) {
-  actor &client = actors_[index];
-  std::string const name = random_name();
-  std::string const full = "n" + std::to_string(index % namespace_count) + "/" + object_of(name);
-  value_id const value = next_value_++;
-  auto const bytes = std::make_shared<std::vector<std::byte>>(contents(value));
-  auto const id = is_exclusive ? history_.put_exclusive(now_of(index), full, value)
-                               : history_.put(now_of(index), full, value);
-  put_request request;
-  request.name = object_of(name);
-  request.terms.flags = is_exclusive ? poold::flag_exclusive : 0;
-  client.outstanding++;
-  client.channel->post(kind::put,
-                       request,
-                       {{bytes->data(), bytes->size()}},
-                       {},
-                       [this, index, id, bytes](const pool::reply &received) {
-                         actors_[index].outstanding--;
-                         end_change(id, received.code, failure_cause::unspecified);
-                       });
-}
-
-void cluster_run::get(size_t index) {
-  actor &client = actors_[index];
-  std::string const name = object_of(random_name());
-  auto const id =
-      history_.get(now_of(index), "n" + std::to_string(index % namespace_count) + "/" + name);
-  auto const bytes = std::make_shared<std::vector<std::byte>>(200'000);
-  get_request request;
-  request.name = name;
-  request.capacity = bytes->size();
-  client.outstanding++;
-  client.channel->post(kind::get,
-                       request,
-                       {},
-                       {{bytes->data(), bytes->size()}},
-                       [this, index, id, bytes](const pool::reply &received) {
-                         actors_[index].outstanding--;
-                         count_read(index, received.code);
-                         if (received.code == status::ok)
-                           history_.end_get(
-                               id,
-                               world_.now_ns(),
-                               observation::value(value_of({bytes->data(), received.data_size})));
-                         else if (received.code == status::no_entry)
-                           history_.end_get(id, world_.now_ns(), observation::absent());
-                         else
-                           history_.end_unknown(id, world_.now_ns());
-                       });
-}
-
-void cluster_run::remove(size_t index) {
-  actor &client = actors_[index];
-  std::string const name = object_of(random_name());
-  auto const id =
-      history_.remove(now_of(index), "n" + std::to_string(index % namespace_count) + "/" + name);
-  flags_request request;
-  request.name = name;
-  client.outstanding++;
-  client.channel->post(
-      kind::remove, request, {}, {}, [this, index, id](const pool::reply &received) {
-        actors_[index].outstanding--;
-        end_change(id, received.code, failure_cause::not_found);
-      });
-}
-
-void cluster_run::rename(size_t index) {
-  actor &client = actors_[index];
-  std::string const space = "n" + std::to_string(index % namespace_count) + "/";
-  rename_request request;
-  request.name = object_of(random_name());
-  do
-    request.new_name = object_of(random_name());
-  while (request.new_name == request.name);
-  auto const id = history_.rename(now_of(index), space + request.name, space + request.new_name);
-  client.outstanding++;
-  client.channel->post(
-      kind::rename, request, {}, {}, [this, index, id](const pool::reply &received) {
-        actors_[index].outstanding--;
-        end_change(id, received.code, failure_cause::not_found);
-      });
-}
-
-void cluster_run::list(size_t index) {
-  actor &client = actors_[index];
-  std::string const space = "n" + std::to_string(index % namespace_count) + "/";
-  std::vector<std::string> names;
-  for (size_t i = 0; i < name_count; i++)
-    names.push_back(space + std::to_string(i));
-  auto const id = history_.list(now_of(index), names);
-  client.outstanding++;
-  client.channel->post(
-      kind::list, list_request{}, {}, {}, [this, index, id, space](const pool::reply &received) {
-        actors_[index].outstanding--;
-        count_read(index, received.code);
-        list_reply listing;
-        bool const is_good =
-            received.code == status::ok && wire::decode(received.body, listing) == status::ok;
-        if (!is_good)
-          return history_.end_unknown(id, world_.now_ns());
-        std::vector<name_observation> observed;
-        for (const list_entry &entry : listing.entries)
-          observed.emplace_back(space + entry.name, observation::present());
-        history_.end_list(id, world_.now_ns(), observed);
-      });
+void cluster_run::set_etcd(size_t index, bool is_reachable) {
+  servers_[index]->reaches_etcd = is_reachable;
+  store_.set_reachable(servers_[index]->coordinator->inner(), is_reachable);
 }
 
 // ---- the run
@@ -620,8 +425,7 @@ std::string cluster_run::run(uint32_t step_count) {
   }
   if (failure_.empty())
     fail(settle());
-  for (actor &client : actors_)
-    client.channel.reset();
+  drop_clients();
   if (failure_.empty())
     fail(check(history_, {.has_atomic_lists = true}));
   world_.note(history_.operations().size());
@@ -632,14 +436,14 @@ std::string cluster_run::run(uint32_t step_count) {
 // equal. Each client reads every name once more.
 std::string cluster_run::settle() {
   heal();
+  drop_clients();
   std::string difference = "never looked";
   for (uint64_t round = 0; round < settle_round_max; round++) {
     pump();
-    for (actor &client : actors_)
-      if (client.channel != nullptr)
-        (void)client.channel->progress(0);
     if (round % 200 == 199) {
       difference = compare_copies();
+      if (difference.empty())
+        difference = find_garbage();
       if (difference.empty())
         break;
     }
@@ -652,11 +456,62 @@ std::string cluster_run::settle() {
     actor &client = actors_[index];
     if (client.channel != nullptr)
       (void)client.channel->progress(0);
-    if (connect(index) && client.outstanding < outstanding_max && world_.random.chance(20))
+    for (auto &[partition, link] : client.links)
+      if (link.channel != nullptr)
+        (void)link.channel->progress(0);
+    advance_striped(index);
+    if (connect(index) && client.outstanding < cluster_outstanding_max && world_.random.chance(20))
       get(index);
   }
   return {};
 }
+
+// Empty: each stripe belongs to an object that has a name.
+std::string cluster_run::find_garbage() {
+  std::set<poold::striped_key> present;
+  for (auto const &each : servers_)
+    (void)each->objects->visit_objects(
+        [](const std::string &name) { return !is_hidden_namespace(name); },
+        {},
+        SIZE_MAX,
+        [&](const poold::catalog::object_place &place, const poold::object_ref &object) {
+          if (object->striped != nullptr)
+            present.emplace(place.namespace_name, object->striped->id());
+          return true;
+        });
+  std::string garbage;
+  for (auto const &each : servers_)
+    (void)each->objects->visit_objects(
+        is_hidden_namespace,
+        {},
+        SIZE_MAX,
+        [&](const poold::catalog::object_place &place, const poold::object_ref &) {
+          auto const space = stripe_space_parse(place.namespace_name);
+          auto const id = stripe_name_parse(place.name);
+          bool const is_used = space && id && present.contains({space->namespace_name, *id});
+          if (!is_used)
+            garbage = "stripe " + place.name + " has no object";
+          return true;
+        });
+  return garbage;
+}
+
+namespace {
+
+using copy_entry = std::tuple<std::string, std::string, uint64_t, size_t>;
+
+std::string difference_of(const std::vector<copy_entry> &lhs, const std::vector<copy_entry> &rhs) {
+  std::string text = ": " + std::to_string(lhs.size()) + " and " + std::to_string(rhs.size());
+  std::vector<copy_entry> only;
+  std::set_symmetric_difference(
+      lhs.begin(), lhs.end(), rhs.begin(), rhs.end(), std::back_inserter(only));
+  for (auto const &[space, name, version, size] : only)
+    text += ", " + space + "/" + name + " version " + std::to_string(version) + " of " +
+            std::to_string(size);
+  return text;
+}
+
+}  // namespace
 
 // Empty: all servers have the same map, every partition has its copies, and they are equal.
 std::string cluster_run::compare_copies() {
@@ -665,7 +520,6 @@ std::string cluster_run::compare_copies() {
     if (map == nullptr || each->node->describe().map == nullptr ||
         *each->node->describe().map != *map)
       return "servers have different maps";
-  using entry = std::tuple<std::string, std::string, uint64_t, size_t>;
   for (uint32_t i = 0; i < poold::partition_count; i++) {
     const poold::partition_record &partition = map->partitions[i];
     if (partition.replicas.size() != copies_ || !partition.joining.empty())
@@ -681,7 +535,7 @@ std::string cluster_run::compare_copies() {
       if (has_left && !candidate->node->changes().holds(i))
         return "a server has objects of partition " + std::to_string(i) + ", which is elsewhere";
     }
-    std::optional<std::vector<entry>> first;
+    std::optional<std::vector<copy_entry>> first;
     for (const poold::replica &run : partition.replicas) {
       auto const owner = std::ranges::find_if(
           servers_, [&](auto const &each) { return each->node->changes().self() == run; });
@@ -690,7 +544,7 @@ std::string cluster_run::compare_copies() {
       if (&run == &partition.replicas.front() &&
           (*owner)->node->changes().check_serving(i) != status::ok)
         return "the primary of partition " + std::to_string(i) + " does not serve";
-      std::vector<entry> names;
+      std::vector<copy_entry> names;
       (void)(*owner)->objects->visit_objects(
           [&](const std::string &name) { return poold::partition_of(name) == i; },
           {},
@@ -701,7 +555,8 @@ std::string cluster_run::compare_copies() {
             return true;
           });
       if (first && *first != names)
-        return "copies of partition " + std::to_string(i) + " differ";
+        return "copies of partition " + std::to_string(i) + " differ" +
+               difference_of(*first, names);
       first = std::move(names);
     }
   }

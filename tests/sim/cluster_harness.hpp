@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@
 #include "sim/world.hpp"
 
 namespace tanada::test {
+
+inline constexpr size_t cluster_namespace_count = 2, cluster_name_count = 5;
+inline constexpr uint32_t cluster_outstanding_max = 3;  // requests of a client
 
 // What happens to the cluster.
 enum class cluster_weather { fair, crashes, stops, cuts, pauses, etcd, all };
@@ -53,9 +57,13 @@ class skewed_clock final : public seams::clock {
  * clients and to etcd, and have clocks that differ. At most `copies` - 1 servers are lost at a
  * time.
  *
+ * Some objects are striped: their clients put and get stripes in hidden namespaces, with
+ * connections of their own.
+ *
  * Checks: the history of all operations is linearizable, and every object has the bytes that were
- * put. Where nothing else happens, other servers serve soon after a stop. At the end all servers
- * are up, a primary serves, and all copies of a partition are equal.
+ * put. Where nothing else happens, other servers serve soon after a stop. An object that is open
+ * has all of its stripes. At the end all servers are up, a primary serves, all copies of a
+ * partition are equal, and there are no stripes without an object.
  */
 class cluster_run {
  public:
@@ -81,12 +89,33 @@ class cluster_run {
     size_t from, to;  // servers; clients have numbers above theirs
     std::shared_ptr<bool> is_severed;
   };
+  struct link {
+    std::unique_ptr<pool::channel> channel;
+    uint64_t retry_ns = 0;
+  };
+  // A put or a get of a striped object, which the actor's turns advance.
+  struct striped_operation {
+    history::operation_id id{};
+    std::string name;
+    bool is_put = false, is_exclusive = false;
+    uint64_t epoch = 0;  // of the actor's connection
+    uint64_t handle = 0;
+    wire::pool::stripe_manifest manifest;
+    std::vector<std::byte> bytes;
+    bool may_move = false;  // stripes may be put or got now
+    bool has_failed = false, has_ended = false, is_committed = false;
+    size_t next = 0;  // the next stripe
+    uint32_t outstanding = 0;
+  };
+  using striped_ptr = std::shared_ptr<striped_operation>;
   struct actor {
     std::unique_ptr<pool::channel> channel;
-    size_t at = 0;  // the server that it is connected to
     uint64_t retry_ns = 0;
     uint32_t outstanding = 0;
     bool reads_backup = false;  // only reads, at any server that has a copy
+    uint64_t epoch = 0;              // counts connections
+    std::map<uint32_t, link> links;  // to hidden namespaces, by partition
+    striped_ptr striped;             // null: none is under way
   };
 
   void start(size_t index);
@@ -103,8 +132,25 @@ class cluster_run {
   void pump_server(size_t index);
   void disturb();
   void heal();
+  void set_etcd(size_t index, bool is_reachable);
   void act(size_t index);
   bool connect(size_t index);
+  std::unique_ptr<pool::channel> try_connect(size_t index,
+                                             const std::string &space,
+                                             bool reads_backup);
+  pool::channel *link_of(size_t index, uint32_t partition);
+  void put_striped(size_t index);
+  void begin_stripes(size_t index, const striped_ptr &operation, const pool::reply &received);
+  void commit_head(size_t index, const striped_ptr &operation);
+  void get_striped(size_t index, history::operation_id id, const std::string &name);
+  void read_manifest(size_t index, const striped_ptr &operation);
+  void read_whole(size_t index, const striped_ptr &operation, uint64_t size);
+  void advance_striped(size_t index);
+  void move_stripe(size_t index, const striped_ptr &operation, pool::channel &link);
+  void finish_stripe(size_t index, const striped_ptr &operation, const pool::reply &received);
+  void prove_open(size_t index, const striped_ptr &operation);
+  void end_striped(size_t index);
+  void drop_clients();
   void put(size_t index, bool is_exclusive);
   void get(size_t index);
   void remove(size_t index);
@@ -114,13 +160,15 @@ class cluster_run {
     backup_read_count_ += actors_[index].reads_backup && code == status::ok;
   }
   void end_change(history::operation_id id, status code, failure_cause cause);
+  static std::string space_of(size_t index);
   std::string random_name();
   std::vector<std::byte> contents(value_id value);
   value_id value_of(std::span<const std::byte> bytes);
   std::string settle();
   std::string compare_copies();
+  std::string find_garbage();
   void fail(std::string reason);
-  size_t lost_count() const;
+  size_t lost_count();
   history::invocation now_of(size_t index) {
     return {uint32_t(index), world_.now_ns()};
   }
@@ -139,6 +187,8 @@ class cluster_run {
   size_t backup_read_count_ = 0;
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
   uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
+  uint64_t calm_until_ns_ = 0;  // no server loses its lease soon after another one's crash
+  std::set<wire::pool::striped_id> committed_;  // ids of objects that clients have committed
   std::string failure_;
 };
 

@@ -32,13 +32,18 @@ enum class cluster_mistake {
   unleased_backup,       // a backup answers reads although its lease has ended
   unsettled_backup,      // a backup shows changes that may be lost
   kept_backup,           // a backup answers reads although its primary goes on without it
+  early_head,            // a client commits a striped object before its stripes
+  swept_open,            // stripes are removed although a reader has their object open
+  swept_uncommitted,     // stripes of an object that is being written are removed
 };
 
 // The gate of a server, with the planted mistake.
 class mistaken_gate final : public poold::cluster_gate {
  public:
-  mistaken_gate(poold::cluster_gate &inner, cluster_mistake mistake)
-      : inner_{inner}, mistake_{mistake} {}
+  mistaken_gate(poold::cluster_gate &inner,
+                cluster_mistake mistake,
+                const std::set<wire::pool::striped_id> &committed)
+      : inner_{inner}, mistake_{mistake}, committed_{committed} {}
   status check_serving(uint32_t partition) const override {
     if (serves_endlessly())
       return status::ok;
@@ -55,6 +60,9 @@ class mistaken_gate final : public poold::cluster_gate {
     bool const is_mistaken =
         mistake_ == cluster_mistake::endless_lease || mistake_ == cluster_mistake::unsynced_primary;
     return is_mistaken ? check_serving(partition) == status::ok : inner_.may_reply(partition);
+  }
+  uint64_t term(uint32_t partition) const override {
+    return inner_.term(partition);
   }
   uint64_t last_position(uint32_t partition) const override {
     return inner_.last_position(partition);
@@ -119,6 +127,19 @@ class mistaken_gate final : public poold::cluster_gate {
   wire::pool::locate_reply locate(const std::string &namespace_name) const override {
     return inner_.locate(namespace_name);
   }
+  wire::pool::stripe_places_reply stripe_places() const override {
+    return inner_.stripe_places();
+  }
+  wire::pool::striped_id next_striped_id() override {
+    return inner_.next_striped_id();
+  }
+  bool has_striped(poold::catalog &objects, const poold::striped_key &key) const override {
+    bool const is_known = inner_.has_striped(objects, key);
+    bool const is_committed = committed_.contains(key.second);
+    bool const is_ignored = mistake_ == (is_committed ? cluster_mistake::swept_open
+                                                      : cluster_mistake::swept_uncommitted);
+    return is_known && (!is_ignored || has_name(objects, key));
+  }
 
   bool is_leaving = false;
 
@@ -126,9 +147,22 @@ class mistaken_gate final : public poold::cluster_gate {
   bool serves_endlessly() const {
     return is_leaving && mistake_ == cluster_mistake::endless_service;
   }
+  static bool has_name(poold::catalog &objects, const poold::striped_key &key) {
+    bool is_named = false;
+    (void)objects.visit_objects([&](const std::string &name) { return name == key.first; },
+                                {},
+                                SIZE_MAX,
+                                [&](const auto &, const poold::object_ref &object) {
+                                  is_named |= object->striped != nullptr &&
+                                              object->striped->id() == key.second;
+                                  return true;
+                                });
+    return is_named;
+  }
 
   poold::cluster_gate &inner_;
   cluster_mistake const mistake_;
+  const std::set<wire::pool::striped_id> &committed_;
   std::set<std::pair<uint32_t, uint64_t>> marked_;  // partitions and terms
 };
 

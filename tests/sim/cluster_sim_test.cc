@@ -92,7 +92,11 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
                                          cluster_mistake::lost_departure,
                                          cluster_mistake::unleased_backup,
                                          cluster_mistake::unsettled_backup,
-                                         cluster_mistake::kept_backup));
+                                         cluster_mistake::kept_backup,
+
+                                         cluster_mistake::early_head,
+                                         cluster_mistake::swept_open,
+                                         cluster_mistake::swept_uncommitted));
 
 }  // namespace
 }  // namespace tanada::test

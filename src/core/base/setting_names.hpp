@@ -88,6 +88,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOLD_RING_POLL",
     "TND_POOLD_SEGMENT_SIZE",
     "TND_POOLD_SIZE",
+    "TND_POOLD_STRIPE",
     "TND_POOLD_WEB",
     "TND_POOLD_WEB_PORT",
     "TND_POOLD_WORKERS",

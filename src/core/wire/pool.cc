@@ -1,5 +1,9 @@
-// Checks of the pool's frames and names.
+// Checks of the pool's frames and names, and the names of stripes.
 #include "core/wire/pool.hpp"
+
+#include <fmt/core.h>
+
+#include <charconv>
 
 namespace tanada::wire::pool {
 
@@ -11,6 +15,52 @@ status frame_check(const frame &head) {
 
 bool is_valid_name(const std::string &name) {
   return !name.empty() && name.size() <= name_size_max && name.find('\0') == std::string::npos;
+}
+
+bool is_valid(const stripe_manifest &manifest) {
+  size_t const count = manifest.partitions.size();
+  bool const is_sane = manifest.magic == stripe_manifest_magic && manifest.stripe_size > 0 &&
+                       manifest.size <= object_size_max && count <= stripe_count_max &&
+                       manifest.checksum_kind <= 2;
+  return is_sane && count == manifest.size / manifest.stripe_size +
+                                 (manifest.size % manifest.stripe_size != 0 ? 1 : 0);
+}
+
+std::string stripe_space_name(const std::string &namespace_name, uint32_t partition) {
+  return namespace_name + "/" + std::to_string(partition);
+}
+
+std::optional<stripe_space> stripe_space_parse(const std::string &name) {
+  size_t const position = name.find('/');
+  if (position == std::string::npos || position == 0)
+    return std::nullopt;
+  stripe_space parsed{name.substr(0, position), 0};
+  const char *const end = name.data() + name.size();
+  auto const number = std::from_chars(name.data() + position + 1, end, parsed.partition);
+  bool const is_good = number.ec == std::errc{} && number.ptr == end &&
+                       parsed.partition < stripe_partition_count &&
+                       name == stripe_space_name(parsed.namespace_name, parsed.partition);
+  return is_good ? std::optional{std::move(parsed)} : std::nullopt;
+}
+
+std::string stripe_prefix(const striped_id &id) {
+  return fmt::format("{:016x}{:016x}.", id.run, id.number);
+}
+
+std::string stripe_name(const striped_id &id, size_t index) {
+  return stripe_prefix(id) + fmt::format("{:06x}", index);
+}
+
+std::optional<striped_id> stripe_name_parse(const std::string &name) {
+  constexpr size_t digit_count = 16;
+  if (name.size() <= stripe_prefix_size || name[2 * digit_count] != '.')
+    return std::nullopt;
+  striped_id id;
+  const char *const text = name.data();
+  auto const run = std::from_chars(text, text + digit_count, id.run, 16);
+  auto const number = std::from_chars(text + digit_count, text + 2 * digit_count, id.number, 16);
+  bool const is_good = run.ptr == text + digit_count && number.ptr == text + 2 * digit_count;
+  return is_good ? std::optional{id} : std::nullopt;
 }
 
 }  // namespace tanada::wire::pool

@@ -7,12 +7,16 @@
 // than 0 has a text as its body.
 #pragma once
 
+#include <compare>
+#include <optional>
+
 #include "core/wire/codec.hpp"
 #include "core/wire/status_code.hpp"
 
 namespace tanada::wire::pool {
 
-inline constexpr uint32_t protocol_version = 6;
+// A client of an earlier version cannot read striped objects. All else is the same.
+inline constexpr uint32_t protocol_version = 6, protocol_version_min = 5;
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
@@ -63,7 +67,13 @@ enum class kind : uint16_t {
   read_backup,
   replica_settled,
   ring,
+  create_striped,
+  stripe_places,
+  stripe_check,
+  stripe_hint,
+  stripe_evict,
 };
+inline constexpr kind last_kind = kind::stripe_evict;
 
 struct frame {
   uint32_t magic = frame_magic;
@@ -493,6 +503,131 @@ struct replica_apply_request {
     return f(m.place) && f(m.type) && f(m.is_last) && f(m.wants_disk) && f(m.namespace_name) &&
            f(m.name) && f(m.old_name) && f(m.object_info) && f(m.flags) && f(m.position) &&
            f(m.settled);
+  }
+};
+
+// Of a striped object. Never reused in a cluster.
+struct striped_id {
+  uint64_t run = 0, number = 0;
+  auto operator<=>(const striped_id &) const = default;
+  static bool fields(auto &f, auto &m) {
+    return f(m.run) && f(m.number);
+  }
+};
+
+// In info::flags of a striped object.
+inline constexpr uint32_t flag_striped = 4;
+
+inline constexpr uint32_t stripe_partition_count = 256;
+inline constexpr size_t stripe_count_max = size_t{1} << 20;
+inline constexpr uint64_t stripe_manifest_magic = 0x4550495254444E54;  // "TNDTRIPE"
+
+// The bytes of a striped object in its own namespace. Stripe i has the bytes from i * stripe_size
+// on, and lies in the hidden namespace of partitions[i].
+struct stripe_manifest {
+  uint64_t magic = stripe_manifest_magic;
+  striped_id id;
+  uint64_t size = 0, stripe_size = 0;  // bytes
+  uint64_t checksum = 0;               // of all bytes
+  uint32_t checksum_kind = 0;
+  std::vector<uint8_t> partitions;
+  static bool fields(auto &f, auto &m) {
+    return f(m.magic) && f(m.id) && f(m.size) && f(m.stripe_size) && f(m.checksum) &&
+           f(m.checksum_kind) && f(m.partitions);
+  }
+  uint64_t size_of(size_t index) const {
+    uint64_t const offset = index * stripe_size;
+    return offset >= size ? 0 : size - offset < stripe_size ? size - offset : stripe_size;
+  }
+};
+inline constexpr size_t stripe_manifest_size_max = stripe_count_max + 128;
+
+// Whether the stripes cover the size exactly.
+bool is_valid(const stripe_manifest &manifest);
+
+// Stripes of the namespace's objects lie in hidden namespaces, one for each partition. Their names
+// have a '/', which other namespaces cannot have.
+struct stripe_space {
+  std::string namespace_name;  // of the striped objects
+  uint32_t partition = 0;
+};
+std::string stripe_space_name(const std::string &namespace_name, uint32_t partition);
+std::optional<stripe_space> stripe_space_parse(const std::string &name);
+inline bool is_hidden_namespace(const std::string &name) {
+  return name.find('/') != std::string::npos;
+}
+
+// The names of an object's stripes have a common prefix.
+inline constexpr size_t stripe_prefix_size = 33;
+std::string stripe_prefix(const striped_id &id);
+std::string stripe_name(const striped_id &id, size_t index);
+std::optional<striped_id> stripe_name_parse(const std::string &name);
+
+// Begins a striped object of this size. Its manifest is written with the handle.
+struct create_striped_request {
+  std::string name, set;
+  uint64_t size = 0;
+  uint32_t flags = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.name) && f(m.set) && f(m.size) && f(m.flags);
+  }
+};
+
+struct create_striped_reply {
+  uint64_t handle = 0;
+  striped_id id;
+  info object_info;
+  static bool fields(auto &f, auto &m) {
+    return f(m.handle) && f(m.id) && f(m.object_info);
+  }
+};
+
+struct stripe_server {
+  std::string address;  // "host:port"
+  uint64_t weight = 1;
+  static bool fields(auto &f, auto &m) {
+    return f(m.address) && f(m.weight);
+  }
+};
+inline constexpr uint8_t no_stripe_server = 255;  // also the largest number of servers
+
+// Where stripes can be put: the servers of each partition, as indices of `servers`.
+struct stripe_places_reply {
+  uint64_t stripe_size = 0;  // larger objects are striped; 0: none
+  std::vector<stripe_server> servers;
+  std::vector<uint8_t> primaries, backups;
+  static bool fields(auto &f, auto &m) {
+    return f(m.stripe_size) && f(m.servers) && f(m.primaries) && f(m.backups);
+  }
+};
+
+// From a server that has stripes to the primary of their objects: which of these objects exist? An
+// object that does not exist will never exist again. stale, again: the receiver is not the primary,
+// or not ready.
+struct stripe_ids_request {  // stripe_check, stripe_hint
+  std::string namespace_name;
+  std::vector<striped_id> ids;
+  static bool fields(auto &f, auto &m) {
+    return f(m.namespace_name) && f(m.ids);
+  }
+};
+inline constexpr size_t stripe_id_count_max = 1024;  // in a request
+
+// Evicts striped objects of the namespace, the least recently used first, until these had so many
+// bytes: a server has no space for a stripe. The reply has the bytes that were evicted; the memory
+// is free some time later.
+struct stripe_evict_request {
+  uint64_t size = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.size);
+  }
+};
+using stripe_evict_reply = stripe_evict_request;
+
+struct stripe_check_reply {
+  std::vector<uint8_t> is_known;
+  static bool fields(auto &f, auto &m) {
+    return f(m.is_known);
   }
 };
 

@@ -121,18 +121,22 @@ bool catalog::evict_one(namespace_state &preferred, bool only_there) {
       look(*other_state);
   if (chosen == nullptr)
     return false;
-  std::string const name = (*oldest)->first;
-  object_ref const evicted = unbind(*chosen, *oldest);
-  // Free the memory without waiting for the journal. If the removal never becomes durable, a
-  // restart finds an evictable object, intact or torn.
-  append_changes({make_change(change::kind::remove, *evicted, chosen->name, name)}, {}, {});
-  statistics_.evictions++;
+  evict(*chosen, *oldest);
   return true;
 }
 
-status catalog::allocate_in_quota(namespace_state &state,
-                                  uint64_t size,
-                                  std::vector<pool_extent> &pieces) {
+// Free the memory without waiting for the journal. If the removal never becomes durable, a restart
+// finds an evictable object, intact or torn.
+void catalog::evict(namespace_state &state, entries::iterator it) {
+  TND_ASSERT(mutex_.is_held());
+  std::string const name = it->first;
+  object_ref const evicted = unbind(state, it);
+  append_changes({make_change(change::kind::remove, *evicted, state.name, name)}, {}, {});
+  statistics_.evictions++;
+}
+
+// Evict the namespace's own objects until its quota has space.
+status catalog::allocate_quota(namespace_state &state, uint64_t size) {
   TND_ASSERT(mutex_.is_held());
   while (state.quota != 0 &&
          (size > state.quota || state.account->used.load() > state.quota - size)) {
@@ -145,6 +149,13 @@ status catalog::allocate_in_quota(namespace_state &state,
                 size,
                 state.quota);
   }
+  return status::ok;
+}
+
+status catalog::allocate_in_quota(namespace_state &state,
+                                  uint64_t size,
+                                  std::vector<pool_extent> &pieces) {
+  TND_TRY(allocate_quota(state, size));
   return allocate_or_evict(state, size, pieces);
 }
 
@@ -406,7 +417,7 @@ status catalog::set_flags(uint64_t namespace_id,
   if (it == state.objects.end())
     return status::no_entry;
   std::atomic<uint32_t> &object_flags = it->second.object->flags;
-  object_flags = (object_flags & ~flags_of_objects) | (flags & flags_of_objects);
+  object_flags = (object_flags & ~flags_of_clients) | (flags & flags_of_clients);
   update_eviction(state, it);
   change changed = make_change(change::kind::set_flags, *it->second.object, state.name, name);
   changed.object = it->second.object;
@@ -482,7 +493,9 @@ void catalog::log_losses() {
 
 void catalog::restore(const std::string &name, const object_ref &object) {
   lock_guard lock{mutex_};
-  (void)bind(state_for(object->owner()), name, object);
+  namespace_state &state = state_for(object->owner());
+  adopt_manifest(state, *object);
+  (void)bind(state, name, object);
   last_version_ = std::max(last_version_, object->metadata.version);
 }
 

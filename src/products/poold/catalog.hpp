@@ -39,14 +39,18 @@ struct namespace_statistics {
 };
 
 // Flags as include/tanada/pool.h numbers them.
-inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2, flags_of_objects = 3;
+inline constexpr uint32_t flag_evictable = 1, flag_pinned = 2;
+using wire::pool::flag_striped;
+// Flags that clients set, and all flags that are kept with an object.
+inline constexpr uint32_t flags_of_clients = flag_evictable | flag_pinned,
+                          flags_of_objects = flags_of_clients | flag_striped;
 inline constexpr uint32_t flag_durable = 1 << 8, flag_exclusive = 1 << 9, flag_verify = 1 << 10,
                           flag_keep = 1 << 11;
 constexpr bool is_evictable(uint32_t flags) noexcept {
   return (flags & flag_evictable) != 0 && (flags & flag_pinned) == 0;
 }
 inline constexpr uint32_t commit_flags = flag_durable | flag_verify;
-static_assert(flags_of_objects == (flag_evictable | flag_pinned));
+static_assert(flags_of_objects == 7);
 static_assert((flags_of_objects & (commit_flags | flag_exclusive | flag_keep)) == 0);
 
 // The namespaces and the names of committed objects. It also allocates memory for new objects, and
@@ -80,6 +84,21 @@ class catalog {
   // or the quota is full.
   result<object_ref> create_object(uint64_t namespace_id, uint64_t size, uint32_t flags);
   status grow(object &target, uint64_t size);
+
+  // Create a striped object, whose namespace is charged for `size` bytes. Its id is not used again.
+  result<object_ref> create_striped(uint64_t namespace_id,
+                                    uint64_t size,
+                                    uint32_t flags,
+                                    const wire::pool::striped_id &id);
+  // Charge for another size. no_space: the quota is full.
+  status resize_striped(object &target, uint64_t size);
+  // The manifest is written. protocol: the bytes are no manifest, or that of another object.
+  status complete_striped(object &target);
+  // Evict striped objects of the namespace that have so many bytes. Returns their bytes.
+  uint64_t evict_striped(uint64_t namespace_id, uint64_t size);
+  const std::shared_ptr<stripe_ledger> &striped() const noexcept {
+    return striped_;
+  }
 
   // Bind a name to an object. Its contents and metadata must be complete, except for the version
   // and the time, which are assigned here. `make_callback` is called with the final metadata, and
@@ -179,6 +198,9 @@ class catalog {
       std::span<const object_place> places,
       const std::function<void(const object_place &place, const object_ref &object)> &visitor);
 
+  // The stripes of a striped object that this server has.
+  std::vector<object_place> find_stripes(const striped_key &key);
+
   // Bind the name of a restored object. Not journaled.
   void restore(const std::string &name, const object_ref &object);
   void raise_version(uint64_t highest);
@@ -242,6 +264,7 @@ class catalog {
   namespace_state &find_or_create(const std::string &namespace_name) TND_REQUIRES(mutex_);
   void set_counted(namespace_state &state, bool is_counted) TND_REQUIRES(mutex_);
   void remove_unused() TND_REQUIRES(mutex_);
+  bool is_uncounted(const std::string &namespace_name) const TND_REQUIRES(mutex_);
   uint64_t quota_for(const std::string &namespace_name) const TND_REQUIRES(mutex_);
   object_ref bind(namespace_state &state, const std::string &name, const object_ref &object)
       TND_REQUIRES(mutex_);
@@ -251,6 +274,7 @@ class catalog {
   void remove_eviction(namespace_state &state, entry &target) TND_REQUIRES(mutex_);
   void bump_counter(namespace_state &state, const std::string &name) TND_REQUIRES(mutex_);
   bool evict_one(namespace_state &preferred, bool only_there) TND_REQUIRES(mutex_);
+  void evict(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
   void append_changes(std::vector<change> changes,
                       std::vector<object_ref> superseded,
                       journal_callback done) TND_REQUIRES(mutex_);
@@ -269,6 +293,9 @@ class catalog {
                      std::vector<object_ref> &superseded) TND_REQUIRES(mutex_);
   void log_losses();
   object_ref apply_locked(namespace_state &state, change &target) TND_REQUIRES(mutex_);
+  status allocate_quota(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);
+  // Reads the manifest of an object of another server or run.
+  void adopt_manifest(namespace_state &state, object &target) TND_REQUIRES(mutex_);
   object_ref apply_put(namespace_state &state, change &target) TND_REQUIRES(mutex_);
   object_ref apply_remove(namespace_state &state, change &target) TND_REQUIRES(mutex_);
   object_ref apply_rename(namespace_state &state, change &target) TND_REQUIRES(mutex_);
@@ -276,6 +303,7 @@ class catalog {
 
   pool_memory &memory_;
   journal *const journal_;
+  std::shared_ptr<stripe_ledger> const striped_ = std::make_shared<stripe_ledger>();
   catalog_options options_;  // the mutex guards its quotas
   mutable mutex mutex_;
   // By id.

@@ -81,7 +81,7 @@ result<uint64_t> catalog::open_namespace(const std::string &namespace_name, bool
   remove_unused();
   auto const it = ids_.find(namespace_name);
   bool const is_counted = it != ids_.end() && state_for(it->second).is_counted;
-  bool const is_named = options_.quotas.contains(namespace_name);
+  bool const is_named = is_uncounted(namespace_name);
   if (can_write && !is_counted && !is_named &&
       counted_namespaces_ >= options_.namespace_count_max) {
     return fail(status::no_space,
@@ -100,12 +100,20 @@ uint64_t catalog::open_restored_namespace(const std::string &namespace_name) {
   lock_guard lock{mutex_};
   remove_unused();
   namespace_state &entered = find_or_create(namespace_name);
-  set_counted(entered, !options_.quotas.contains(namespace_name));
+  set_counted(entered, !is_uncounted(namespace_name));
   maybe_unused_.insert(entered.account->id);
   return entered.account->id;
 }
 
+// The namespaces of stripes have no limits of their own: those of their objects count.
+bool catalog::is_uncounted(const std::string &namespace_name) const {
+  return options_.quotas.contains(namespace_name) ||
+         wire::pool::is_hidden_namespace(namespace_name);
+}
+
 uint64_t catalog::quota_for(const std::string &namespace_name) const {
+  if (wire::pool::is_hidden_namespace(namespace_name))
+    return 0;
   for (const std::string &key : {namespace_name, std::string{"*"}}) {
     auto const quota = options_.quotas.find(key);
     if (quota != options_.quotas.end())
@@ -119,7 +127,7 @@ void catalog::replace_quotas(std::map<std::string, uint64_t> quotas) {
   options_.quotas = std::move(quotas);
   for (auto const &[id, state] : namespaces_) {
     state->quota = quota_for(state->name);
-    set_counted(*state, state->exists() && !options_.quotas.contains(state->name));
+    set_counted(*state, state->exists() && !is_uncounted(state->name));
   }
 }
 

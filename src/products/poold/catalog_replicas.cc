@@ -60,6 +60,7 @@ object_ref catalog::apply_put(namespace_state &state, change &target) {
   last_version_ = std::max(last_version_, target.object->metadata.version);
   target.version = target.object->metadata.version;
   target.flags = target.object->flags & flags_of_objects;
+  adopt_manifest(state, *target.object);
   object_ref previous = bind(state, target.name, target.object);
   target.replaced_version = previous == nullptr ? 0 : previous->metadata.version;
   return previous;

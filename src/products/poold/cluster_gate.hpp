@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/wire/pool.hpp"
+#include "products/poold/catalog.hpp"
 
 namespace tanada::poold {
 
@@ -30,6 +31,11 @@ class cluster_gate {
   // Whether this server is the primary and its lease holds, so that replies to earlier requests may
   // be sent. It may have stopped to accept requests.
   virtual bool may_reply(uint32_t partition) const = 0;
+
+  // The term in which this server is the primary, or last was. In a later term, what sessions of an
+  // earlier one have open does not count any more: another server may have been the primary
+  // between.
+  virtual uint64_t term(uint32_t partition) const = 0;
 
   // Positions of the last change, and of the last settled one. They never decrease.
   virtual uint64_t last_position(uint32_t partition) const = 0;
@@ -68,6 +74,14 @@ class cluster_gate {
 
   virtual wire::pool::locate_reply locate(const std::string &namespace_name) const = 0;
   virtual wire::pool::cluster_status_reply describe() const = 0;
+
+  // Without the stripes' size.
+  virtual wire::pool::stripe_places_reply stripe_places() const = 0;
+  virtual wire::pool::striped_id next_striped_id() = 0;
+  // Whether a striped object exists in any state; see stripe_ledger. This server serves it.
+  virtual bool has_striped(catalog &objects, const striped_key &key) const {
+    return objects.striped()->contains(key);
+  }
 
   // Calls `done` from any thread once etcd has the change. no_entry: no such server is known, and
   // `done` is not called.

@@ -54,6 +54,7 @@ status daemon::create_service() {
   service_.reset(new service{.memory = *memory_, .objects = *objects_, .keys = {}});
   service_->cluster = node_ != nullptr ? &node_->changes() : nullptr;
   service_->limits.ring_poll_ns = std::min(options_.ring_poll_ns, ring_poll_ns_max);
+  service_->stripe_size = node_ != nullptr ? options_.stripe_size : 0;
   service_->started_ns = seams::monotonic_clock().now_ns();
   auto keys = read_keys(options_.key_file);
   if (!keys.ok())
@@ -132,6 +133,8 @@ void daemon::report_errors(pool::pool_report &current) const {
 // Report the namespaces and the connected clients.
 void daemon::report_users(pool::pool_report &current, uint64_t now_ns) const {
   for (auto const &entry : objects_->all_namespaces()) {
+    if (wire::pool::is_hidden_namespace(entry.name))
+      continue;
     current.spaces.push_back({entry.name,
                               entry.used,
                               entry.object_count,

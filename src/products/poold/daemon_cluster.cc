@@ -14,6 +14,7 @@ namespace tanada::poold {
 namespace {
 
 constexpr uint32_t copies_max = 3;
+constexpr uint64_t stripe_size_min = 64 << 10, stripe_size_max = uint64_t{64} << 30;
 constexpr uint64_t second_ns = 1'000'000'000;
 constexpr uint64_t lease_ns_min = 2 * second_ns, lease_ns_max = 600 * second_ns;
 constexpr uint64_t join_ns_max = 15 * second_ns;
@@ -92,6 +93,11 @@ status daemon::open_cluster() {
     return fail(status::invalid, "--lease is 2s to 10m");
   if (options_.copies < 1 || options_.copies > copies_max)
     return fail(status::invalid, "--copies is 1 to {}", copies_max);
+  bool const is_sane_stripe =
+      options_.stripe_size == 0 ||
+      (options_.stripe_size >= stripe_size_min && options_.stripe_size <= stripe_size_max);
+  if (!is_sane_stripe)
+    return fail(status::invalid, "--stripe is 64KiB to 64GiB, or 0");
   std::string cluster_name;
   TND_TRY(open_coordinator(cluster_name));
   auto keys = read_keys(options_.key_file);

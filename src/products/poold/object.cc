@@ -9,6 +9,7 @@
 namespace tanada::poold {
 
 object::~object() {
+  striped.reset();
   TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= allocated_size_);
   memory_.release(pieces());
   owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);

@@ -12,6 +12,7 @@
 
 #include "core/wire/pool.hpp"
 #include "products/poold/pool_memory.hpp"
+#include "products/poold/stripe_ledger.hpp"
 
 namespace tanada::poold {
 
@@ -23,6 +24,44 @@ struct owner_account {
   uint64_t id = 0;
   std::atomic<uint64_t> used{
       0};  // bytes of all objects, including uncommitted ones and removed ones still open
+};
+
+// What a striped object is to clients. Its own bytes are its manifest, and its namespace is charged
+// for the bytes of its stripes.
+class striped_head {
+ public:
+  striped_head(std::shared_ptr<stripe_ledger> ledger,
+               striped_key key,
+               std::shared_ptr<owner_account> owner)
+      : ledger_{std::move(ledger)}, key_{std::move(key)}, owner_{std::move(owner)} {
+    ledger_->add(key_);
+  }
+  striped_head(const striped_head &) = delete;
+  striped_head &operator=(const striped_head &) = delete;
+  ~striped_head() {
+    charge(0);
+    ledger_->remove(key_);
+  }
+  const wire::pool::striped_id &id() const noexcept {
+    return key_.second;
+  }
+  // Charge the namespace for this many bytes, instead of those before.
+  void charge(uint64_t size) {
+    owner_->used.fetch_add(size - charged_size_, std::memory_order_relaxed);
+    charged_size_ = size;
+  }
+  uint64_t charged_size() const noexcept {
+    return charged_size_;
+  }
+
+  uint64_t size = 0, checksum = 0;
+  uint32_t checksum_kind = 0;
+
+ private:
+  std::shared_ptr<stripe_ledger> const ledger_;
+  striped_key const key_;
+  std::shared_ptr<owner_account> const owner_;
+  uint64_t charged_size_ = 0;
 };
 
 // An object is written by one session and is immutable once committed. The catalog, open handles,
@@ -69,6 +108,11 @@ class object {
   info client_metadata() const {
     info copy = metadata;
     copy.flags = flags.load(std::memory_order_relaxed);
+    if (striped != nullptr) {
+      copy.size = striped->size;
+      copy.checksum = striped->checksum;
+      copy.checksum_kind = striped->checksum_kind;
+    }
     return copy;
   }
 
@@ -78,6 +122,8 @@ class object {
   // journal does not contain the object, or has it as evictable whichever of the failed changes a
   // restart finds. `flags` may be ahead of the journal.
   std::atomic<bool> is_discardable{true};
+  // Of a striped object whose manifest is known or is being written; else null.
+  std::unique_ptr<striped_head> striped;
   bool is_loss_logged = false;  // guarded by the catalog's mutex
   bool is_damaged =
       false;  // the restart could not restore its bytes; it may have less memory than its size

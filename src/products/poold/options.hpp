@@ -40,6 +40,7 @@ struct daemon_options {
   bool is_new_cluster = false;  // may make one of objects that belong to another
   std::string domain;           // failure domain; empty: one of its own
   uint32_t copies = 2;          // of a new cluster's objects
+  uint64_t stripe_size = uint64_t{64} << 20;  // larger objects are striped; 0: none
   uint64_t lease_ns = 5'000'000'000;
   std::string etcd_ca, etcd_certificate, etcd_key, etcd_user, etcd_password_file;
   std::string port_file;  // "PORT [WEB_PORT]" is written to it once the daemon serves

@@ -113,13 +113,15 @@ status session::on_create(std::span<const std::byte> body) {
     previous.reset();
   if (previous != nullptr)
     TND_TRY(require_intact(*previous));
+  if (previous != nullptr && previous->striped != nullptr)
+    return fail(status::not_supported, "the object is striped: its client has to copy its bytes");
   return create(request, std::move(previous));
 }
 
 status session::check_create(const create_request &request) {
   bool const named =
       is_valid_name(request.name) && (request.set.empty() || is_valid_name(request.set));
-  if (!named || (request.flags & ~(flags_of_objects | flag_exclusive | flag_keep)) != 0)
+  if (!named || (request.flags & ~(flags_of_clients | flag_exclusive | flag_keep)) != 0)
     return status::invalid;
   return request.size > object_size_max ? status::too_big : status::ok;
 }
@@ -151,6 +153,8 @@ status session::on_open(std::span<const std::byte> body) {
   if (!match.ok())
     return match.error();
   TND_TRY(require_intact(*match.value()));
+  if (match.value()->striped != nullptr)
+    TND_TRY(require_striping());
   auto id = add_handle({match.value(), false, request.name, {}, 0, {}});
   if (!id.ok())
     return id.error();
@@ -169,6 +173,11 @@ status session::on_resize(std::span<const std::byte> body) {
   if (request.size > object_size_max)
     return status::too_big;
   object &target = *entry.value()->object;
+  if (target.striped != nullptr) {
+    TND_TRY(service_.objects.resize_striped(target, request.size));
+    send_object(request.handle, *entry.value());
+    return status::ok;
+  }
   if (request.size < target.metadata.size) {
     target.metadata.size = request.size;
     entry.value()->written.truncate(request.size);
@@ -309,7 +318,7 @@ status session::on_put(std::span<const std::byte> body) {
   TND_TRY(require_writer());
   uint32_t const flags = request.terms.flags;
   if (!is_valid_name(request.name) ||
-      (flags & ~(flags_of_objects | flag_exclusive | commit_flags)) != 0)
+      (flags & ~(flags_of_clients | flag_exclusive | commit_flags)) != 0)
     return status::invalid;
   if ((flags & flag_exclusive) != 0 &&
       service_.objects.open(namespace_id_, request.name, 0, false).ok())
@@ -346,7 +355,9 @@ status session::on_get(std::span<const std::byte> body) {
   object_ref const &source = match.value();
   TND_TRY(require_intact(*source));
   std::vector<iovec> parts;
-  if (source->metadata.size <= request.capacity)
+  if (source->striped != nullptr)
+    TND_TRY(require_striping());  // the reply has no data
+  else if (source->metadata.size <= request.capacity)
     source->append_parts(0, source->metadata.size, parts);
   send_reply(info_reply{source->client_metadata()}, std::move(parts), source);
   return status::ok;
@@ -452,7 +463,7 @@ std::vector<deferred_reply> mailbox::take() {
 namespace {
 
 const char *reason_of_failure(kind request) {
-  if (request >= kind::cluster_status)
+  if (request == kind::cluster_drain)
     return "etcd did not store the setting";
   return request >= kind::fabric && request <= kind::fabric_proof
              ? "the transfer over the fabric failed"
@@ -460,6 +471,19 @@ const char *reason_of_failure(kind request) {
 }
 
 }  // namespace
+
+void session::finish_fabric_write(uint64_t tag, status code) {
+  auto const it = fabric_writes_.find(tag);
+  if (it == fabric_writes_.end())
+    return;
+  fabric_write const done = it->second;
+  fabric_writes_.erase(it);
+  auto entry = find_handle(done.handle);
+  if (code == status::ok && entry.ok() && entry.value()->is_writer) {
+    entry.value()->written.add(done.offset, done.size);
+    limit_ranges(*entry.value());
+  }
+}
 
 void session::finish_deferred(const deferred_reply &deferred) {
   if (deferred.request_kind == settled_notice) {
@@ -477,17 +501,11 @@ void session::finish_deferred(const deferred_reply &deferred) {
   status code = deferred.code;
   if (code == status::ok && deferred.hold != nullptr)
     code = require_intact(*deferred.hold);
-  if (auto const it = fabric_writes_.find(deferred.tag); it != fabric_writes_.end()) {
-    fabric_write const done = it->second;
-    fabric_writes_.erase(it);
-    auto entry = find_handle(done.handle);
-    if (code == status::ok && entry.ok() && entry.value()->is_writer) {
-      entry.value()->written.add(done.offset, done.size);
-      limit_ranges(*entry.value());
-    }
-  }
+  finish_fabric_write(deferred.tag, code);
   if (code != status::ok)
     send_error(code);
+  else if (deferred.answer != nullptr)
+    finish_stripe_check(*deferred.answer);
   else if (kind(deferred.request_kind) == kind::commit || kind(deferred.request_kind) == kind::put)
     send_reply(info_reply{deferred.metadata});
   else
@@ -528,7 +546,7 @@ status session::on_set_flags(std::span<const std::byte> body) {
   flags_request request;
   TND_TRY(decode(body, request));
   TND_TRY(require_writer());
-  if ((request.flags & ~flags_of_objects) != 0)
+  if ((request.flags & ~flags_of_clients) != 0)
     return status::invalid;
   TND_TRY(cancel_deferral_on_error(service_.objects.set_flags(
       namespace_id_, request.name, request.flags, defer_reply(false, {}))));
@@ -718,6 +736,8 @@ status session::finish_commit(byte_job &job) {
   handle &target = *job.target;
   object &committed_object = *target.object;
   TND_TRY(require_intact(committed_object));
+  if (committed_object.striped != nullptr)
+    TND_TRY(service_.objects.complete_striped(committed_object));
   committed_object.metadata.checksum_kind = job.terms.checksum_kind;
   committed_object.metadata.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
   if (!target.set.empty()) {

@@ -59,6 +59,7 @@ struct service {
   uint64_t started_ns = 0;          // monotonic_clock
   data_mover *fabric = nullptr;     // null: bytes travel only over streams
   cluster_gate *cluster = nullptr;  // null: this is the pool's only server
+  uint64_t stripe_size = 0;         // of a cluster: larger objects are striped; 0: none
   service_counters counters{};
   refusal_log refusals{};
   ring_budget rings{memory.capacity()};

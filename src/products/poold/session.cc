@@ -303,7 +303,7 @@ namespace {
 
 // Requests without a reply end the connection.
 status refuse_without_namespace(kind request) {
-  if (request < kind::create || request > kind::cluster_drain || request == kind::close ||
+  if (request < kind::create || request > last_kind || request == kind::close ||
       request == kind::note || request == kind::mapped_reads)
     return status::protocol;
   set_last_message("the connection has no namespace: it can only list the pool's namespaces");
@@ -330,6 +330,11 @@ const session::request_handler session::request_handlers[] = {
     {kind::locate, &session::on_locate},
     {kind::cluster_status, &session::on_cluster_status},
     {kind::cluster_drain, &session::on_cluster_drain},
+    {kind::create_striped, &session::on_create_striped},
+    {kind::stripe_places, &session::on_stripe_places},
+    {kind::stripe_evict, &session::on_stripe_evict},
+    {kind::stripe_check, &session::on_stripe_check},
+    {kind::stripe_hint, &session::on_stripe_hint},
     {kind::replica_begin, &session::on_replica_begin},
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},
@@ -350,7 +355,9 @@ const session::request_handler session::request_handlers[] = {
 
 status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
-  bool const needs_namespace = kind(head.kind) < kind::namespaces;
+  bool const needs_namespace =
+      kind(head.kind) < kind::namespaces || kind(head.kind) == kind::create_striped ||
+      kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict;
   if (!has_namespace_ && needs_namespace)
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
@@ -396,16 +403,15 @@ status session::identify(std::span<const std::byte> body) {
 status session::hello(std::span<const std::byte> body) {
   hello_message request;
   TND_TRY(decode(body, request));
-  if (request.version != protocol_version) {
+  if (request.version < protocol_version_min || request.version > protocol_version) {
     reject(status::not_supported,
-           "this daemon supports only version " + std::to_string(protocol_version) +
-               " of the protocol");
+           "this daemon supports only versions " + std::to_string(protocol_version_min) + " to " +
+               std::to_string(protocol_version) + " of the protocol");
     return status::ok;
   }
-  bool const is_named = !request.namespace_name.empty();
-  if (is_named && (!is_valid_name(request.namespace_name) ||
-                   request.namespace_name.find('/') != std::string::npos))
+  if (!request.namespace_name.empty() && !is_allowed_name(request.namespace_name))
     return status::protocol;
+  client_version_ = request.version;
   namespace_name_ = request.namespace_name;
   key_id_ = request.key_id;
   client_nonce_ = request.nonce;
@@ -432,6 +438,20 @@ status session::hello(std::span<const std::byte> body) {
   return status::ok;
 }
 
+// Stripes lie in hidden namespaces, which only clusters have.
+bool session::is_allowed_name(const std::string &namespace_name) const {
+  bool const is_hidden = is_hidden_namespace(namespace_name);
+  return is_valid_name(namespace_name) &&
+         (!is_hidden || (service_.cluster != nullptr && stripe_space_parse(namespace_name)));
+}
+
+// A key is valid for the stripes of its namespaces.
+bool session::does_key_allow(const std::string &namespace_name) const {
+  TND_ASSERT(key_ != nullptr);
+  auto const stripes = stripe_space_parse(namespace_name);
+  return key_->allows(stripes ? stripes->namespace_name : namespace_name);
+}
+
 status session::proof(std::span<const std::byte> body) {
   proof_message request;
   TND_TRY(decode(body, request));
@@ -450,7 +470,7 @@ status session::proof(std::span<const std::byte> body) {
                              : "authentication failed with key \"" + key_id_ + "\"");
       return status::ok;
     }
-    if (!namespace_name_.empty() && !key_->allows(namespace_name_)) {
+    if (!namespace_name_.empty() && !does_key_allow(namespace_name_)) {
       reject(status::access, "the key is not valid for namespace " + namespace_name_);
       return status::ok;
     }
@@ -474,6 +494,7 @@ status session::enter_namespace() {
     return status::ok;
   if (service_.cluster != nullptr) {
     partition_ = partition_of(namespace_name_);
+    term_ = service_.cluster->term(partition_);
     status code = service_.cluster->check_serving(partition_);
     if (code != status::ok && reads_backup_)
       code = service_.cluster->check_backup(partition_);
@@ -492,6 +513,8 @@ status session::enter_namespace() {
 
 bool session::can_see_namespace(const std::string &namespace_name) const {
   TND_ASSERT(keys_ != nullptr && (keys_->empty() || key_ != nullptr));
+  if (is_hidden_namespace(namespace_name))
+    return false;
   return keys_->empty() || key_->allows(namespace_name);
 }
 

@@ -23,13 +23,23 @@ namespace tanada::poold {
 // As the kind of a request: replies in the session's queue may be settled.
 inline constexpr uint16_t settled_notice = 0;
 
+// The reply to a question about striped objects.
+struct stripe_answer {
+  stripe_answer(uint32_t asked_partition, uint64_t asked_term)
+      : partition{asked_partition}, term{asked_term} {}
+  uint32_t partition;  // of the objects
+  uint64_t term;       // when the question was asked
+  wire::pool::stripe_check_reply reply;
+};
+
 // A reply that had to wait for the journal, the fabric or the other servers of a cluster.
 struct deferred_reply {
   uint64_t session, tag;
   uint16_t request_kind;  // wire::pool::kind
   status code;
   info metadata;
-  object_ref hold{};  // the object of a transfer
+  object_ref hold{};                              // the object of a transfer
+  std::shared_ptr<const stripe_answer> answer{};  // of stripe_check
 };
 
 // The queue through which other threads send deferred replies to the thread that serves a session.
@@ -176,6 +186,8 @@ class session {
   status handle_request_of(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
+  bool is_allowed_name(const std::string &namespace_name) const;
+  bool does_key_allow(const std::string &namespace_name) const;
   status locate(std::span<const std::byte> body);
   status on_locate(std::span<const std::byte> body);
   status require_cluster();
@@ -250,6 +262,16 @@ class session {
   static result<std::string> name_to_read(const wire::pool::frame &head,
                                           std::span<const std::byte> body);
   status dispatch_as_backup(const wire::pool::frame &head, std::span<const std::byte> body);
+  void finish_fabric_write(uint64_t tag, status code);
+  status require_striping();
+  result<object_ref> create_head(const wire::pool::create_striped_request &request);
+  status require_server();
+  status on_create_striped(std::span<const std::byte> body);
+  status on_stripe_places(std::span<const std::byte> body);
+  status on_stripe_evict(std::span<const std::byte> body);
+  status on_stripe_check(std::span<const std::byte> body);
+  void finish_stripe_check(const stripe_answer &answer);
+  status on_stripe_hint(std::span<const std::byte> body);
   status receive_replica(const wire::pool::replica_apply_request &request);
   void finish_replica();
   void finish_write();
@@ -300,6 +322,8 @@ class session {
   wire::pool::bytes32 client_nonce_{}, server_nonce_{};
   uint64_t namespace_id_ = 0;
   uint32_t partition_ = 0;  // the namespace's, in a cluster
+  uint64_t term_ = 0;       // of the partition when the session began
+  uint32_t client_version_ = wire::pool::protocol_version;
   bool awaits_settling_ = false, is_settled_reply_ = false;
   // A server that has a copy of the namespace may answer, until it has answered as the primary.
   bool reads_backup_ = false;

@@ -48,7 +48,9 @@ session::replica_group::~replica_group() {
 bool session::is_served() {
   if (service_.cluster == nullptr || stage_ != stage::ready || !has_namespace_)
     return true;
-  return service_.cluster->may_reply(partition_) ||
+  bool const is_primary = service_.cluster->may_reply(partition_) &&
+                          service_.cluster->term(partition_) == term_;
+  return is_primary ||
          (reads_backup_ && service_.cluster->may_reply_as_backup(partition_));
 }
 

@@ -190,6 +190,8 @@ result<std::unique_ptr<channel>> client::try_backups(uint64_t deadline_ns,
 }
 
 bool client::suits_backup(kind message_kind) {
+  if (message_kind == kind::create_striped || message_kind == kind::stripe_evict)
+    return false;
   return message_kind == kind::open || message_kind == kind::get || message_kind == kind::stat ||
          message_kind == kind::list || message_kind == kind::read ||
          message_kind >= kind::namespaces;

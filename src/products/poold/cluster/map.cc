@@ -7,6 +7,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/wire/codec.hpp"
+#include "core/wire/pool.hpp"
 
 namespace tanada::poold {
 
@@ -138,7 +139,12 @@ void let_join(partition_record &partition, const std::vector<const server_presen
 
 }  // namespace
 
+static_assert(partition_count == wire::pool::stripe_partition_count);
+
 uint32_t partition_of(std::string_view namespace_name) {
+  if (namespace_name.find('/') != std::string_view::npos)
+    if (auto const stripes = wire::pool::stripe_space_parse(std::string{namespace_name}))
+      return stripes->partition;
   return uint32_t(hash_text(namespace_name, 0) % partition_count);
 }
 

@@ -12,7 +12,8 @@
 namespace tanada::poold {
 
 // Namespaces are assigned to partitions by the hash of their names. A namespace lies in one
-// partition as a whole, so that sets, renames and lists are changes of one server.
+// partition as a whole, so that sets, renames and lists are changes of one server. The names of the
+// hidden namespaces of stripes have the numbers of their partitions.
 inline constexpr uint32_t partition_count = 256;
 
 uint32_t partition_of(std::string_view namespace_name);

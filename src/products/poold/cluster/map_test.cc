@@ -61,6 +61,11 @@ cluster_map settle(cluster_map map, const std::vector<server_presence> &present)
   return map;
 }
 
+TEST(cluster_partitions, a_hidden_namespace_lies_in_the_partition_of_its_number) {
+  for (uint32_t i = 0; i < partition_count; i++)
+    EXPECT_EQ(partition_of("runs/" + std::to_string(i)), i);
+}
+
 TEST(cluster_map, survives_its_encoding) {
   cluster_map const map = settle(first_map(server("s0"), 2), servers(3));
   auto const decoded = decode_map(encode_map(map));

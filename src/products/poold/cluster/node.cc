@@ -16,6 +16,7 @@ constexpr size_t purge_count_max = 1000;
 constexpr int link_wait_max_ms = 50;
 constexpr uint64_t leave_poll_ns = 1'000'000;
 constexpr uint64_t revocation_ns_max = 500'000'000;
+constexpr int answer_wait_ms = 1, sweep_wait_ms = 200;
 constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
 
 }  // namespace
@@ -45,6 +46,23 @@ cluster_node::cluster_node(options settings, seams::coordinator &store, journal 
 
 cluster_node::~cluster_node() {
   stop();
+  if (striped_ != nullptr)
+    striped_->set_wake({});
+}
+
+void cluster_node::attach(catalog &objects) {
+  objects_ = &objects;
+  sweeper_ = std::make_unique<stripe_sweeper>(
+      stripe_sweeper::options{.address = options_.member.self.address,
+                              .key = options_.key,
+                              .dial = options_.dial,
+                              .clock = options_.member.clock,
+                              .period_ns = options_.sweep_ns,
+                              .page_size = options_.page_size},
+      changes_,
+      objects);
+  striped_ = objects.striped();
+  striped_->set_wake([this] { sweeper_waker_.wake(); });
 }
 
 // Anything that waits looks again.
@@ -190,6 +208,7 @@ void cluster_node::progress() {
     }
     for (link_entry *const entry : entries)
       (void)entry->link->progress();
+    (void)sweeper_->progress();
   }
   is_progressing_ = false;
 }
@@ -230,9 +249,27 @@ void cluster_node::run_link(link_entry &entry) {
   }
 }
 
+void cluster_node::run_sweeper() {
+  seams::poller poller;
+  if (poller.ready() != status::ok ||
+      poller.add(sweeper_waker_.descriptor(), link_wake_word, {.to_receive = true}) != status::ok) {
+    log(log_level::error, "pool: no descriptor is left for the removal of stripes");
+    return;
+  }
+  uint64_t words[4];
+  while (!is_stopping_.load()) {
+    sweeper_waker_.clear();
+    bool const is_waiting = sweeper_->progress();
+    (void)poller.wait(words, is_waiting ? answer_wait_ms : sweep_wait_ms);
+  }
+}
+
 void cluster_node::start() {
   TND_ASSERT(objects_ != nullptr && !is_threaded_.load());
   is_threaded_.store(true);
+  sweeper_thread_ = std::thread{[this] {
+    run_sweeper();
+  }};
   thread_ = std::thread{[this] {
     run();
   }};
@@ -283,6 +320,9 @@ void cluster_node::stop() {
   if (is_stopping_.exchange(true))
     return;
   store_.wake();
+  sweeper_waker_.wake();
+  if (sweeper_thread_.joinable())
+    sweeper_thread_.join();
   if (thread_.joinable())
     thread_.join();
   std::map<std::string, std::unique_ptr<link_entry>> links;

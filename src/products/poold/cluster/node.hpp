@@ -12,6 +12,7 @@
 #include "products/poold/cluster/link.hpp"
 #include "products/poold/cluster/membership.hpp"
 #include "products/poold/cluster/replication.hpp"
+#include "products/poold/cluster/stripe_sweeper.hpp"
 #include "seams/os/poller.hpp"
 
 namespace tanada::poold {
@@ -25,7 +26,8 @@ class cluster_node {
     membership_options member;
     std::optional<pool::key> key;  // with which this server proves itself to the others
     dialer dial;
-    size_t page_size = 1000;  // see replica_link::options
+    size_t page_size = 1000;            // see replica_link::options
+    uint64_t sweep_ns = 5'000'000'000;  // between searches for stripes without an object
   };
 
   // `local`: the journal of this server's pool; null: nothing outlives the daemon.
@@ -38,9 +40,7 @@ class cluster_node {
   }
 
   // The catalog, before anything else is called.
-  void attach(catalog &objects) {
-    objects_ = &objects;
-  }
+  void attach(catalog &objects);
 
   // Does everything that is possible without threads. For simulations.
   void progress();
@@ -50,7 +50,7 @@ class cluster_node {
     membership_.set_has_objects(has_objects);
   }
 
-  // Serves with threads of its own: one, and one for each link.
+  // Serves with threads of its own: one, one for each link, and one for stripes.
   void start();
 
   // Waits until the server knows the cluster's map. timed_out: etcd does not answer. invalid: the
@@ -98,6 +98,7 @@ class cluster_node {
   void send_drains();
   void purge_some();
   void wake();
+  void run_sweeper();
 
   options const options_;
   seams::coordinator &store_;
@@ -116,8 +117,11 @@ class cluster_node {
     std::function<void(status)> done;
   };
   std::vector<drain_request> drains_ TND_GUARDED_BY(mutex_);  // not sent yet
+  std::unique_ptr<stripe_sweeper> sweeper_;
+  std::shared_ptr<stripe_ledger> striped_;  // of the catalog, which may end first
+  seams::waker sweeper_waker_;
   std::atomic<bool> is_threaded_{false}, is_leaving_{false}, is_stopping_{false};
-  std::thread thread_;
+  std::thread thread_, sweeper_thread_;
 };
 
 }  // namespace tanada::poold

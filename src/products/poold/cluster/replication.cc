@@ -210,6 +210,10 @@ bool replication::may_reply(uint32_t partition) const {
          options_.clock->now_ns() < options_.lease_end_ns();
 }
 
+uint64_t replication::term(uint32_t partition) const {
+  return partitions_[partition].term.load(std::memory_order_acquire);
+}
+
 uint64_t replication::last_position(uint32_t partition) const {
   return partitions_[partition].last.load(std::memory_order_acquire);
 }
@@ -263,6 +267,30 @@ wire::pool::locate_reply replication::locate(const std::string &namespace_name) 
   for (auto const &[name, server] : servers_)
     if (reply.members.size() < wire::pool::cluster_server_count_max)
       reply.members.push_back({server.address});
+  return reply;
+}
+
+wire::pool::stripe_places_reply replication::stripe_places() const {
+  wire::pool::stripe_places_reply reply;
+  auto const map = map_.load();
+  if (map == nullptr)
+    return reply;
+  lock_guard lock{mutex_};
+  std::map<std::string, uint8_t> indices;  // by server
+  for (auto const &[name, server] : servers_) {
+    if (reply.servers.size() == wire::pool::no_stripe_server)
+      break;
+    indices[name] = uint8_t(reply.servers.size());
+    reply.servers.push_back({server.address, server.weight});
+  }
+  auto const index_of = [&](const std::vector<replica> &replicas, size_t i) {
+    auto const it = i < replicas.size() ? indices.find(replicas[i].server) : indices.end();
+    return it == indices.end() ? wire::pool::no_stripe_server : it->second;
+  };
+  for (const partition_record &partition : map->partitions) {
+    reply.primaries.push_back(index_of(partition.replicas, 0));
+    reply.backups.push_back(index_of(partition.replicas, 1));
+  }
   return reply;
 }
 

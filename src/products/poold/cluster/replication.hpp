@@ -68,6 +68,7 @@ class replication final : public journal, public cluster_gate {
   // ---- cluster_gate
   status check_serving(uint32_t partition) const override;
   bool may_reply(uint32_t partition) const override;
+  uint64_t term(uint32_t partition) const override;
   uint64_t last_position(uint32_t partition) const override;
   uint64_t settled_position(uint32_t partition) const override;
   void when_settled(uint32_t partition, uint64_t position, std::function<void()> callback) override;
@@ -85,6 +86,10 @@ class replication final : public journal, public cluster_gate {
   void settle_copy(const wire::pool::replica_position &settled) override;
   wire::pool::locate_reply locate(const std::string &namespace_name) const override;
   wire::pool::cluster_status_reply describe() const override;
+  wire::pool::stripe_places_reply stripe_places() const override;
+  wire::pool::striped_id next_striped_id() override {
+    return {options_.self.run, next_striped_.fetch_add(1)};
+  }
   status set_draining(const std::string &server,
                       bool is_draining,
                       std::function<void(status)> done) override;
@@ -159,7 +164,7 @@ class replication final : public journal, public cluster_gate {
   struct partition_state {
     std::atomic<bool> is_primary{false};
     bool is_closing = false;
-    uint64_t term = 0;
+    std::atomic<uint64_t> term{0};
     std::atomic<bool> is_open{false};
     std::atomic<uint64_t> last{0}, settled{0};
     std::deque<std::shared_ptr<group>> pending;
@@ -223,6 +228,7 @@ class replication final : public journal, public cluster_gate {
   callbacks deferred_ TND_GUARDED_BY(mutex_);
   bool is_closed_ TND_GUARDED_BY(mutex_) = false;
   std::atomic<bool> has_edits_{false}, needs_settling_{false};
+  std::atomic<uint64_t> next_striped_{1};
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   std::map<std::string, server_presence> servers_ TND_GUARDED_BY(mutex_);  // by name
 };

@@ -1,0 +1,137 @@
+// A session's requests about striped objects: creating them, where their stripes can lie, and the
+// questions of servers that have stripes.
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+#include "products/poold/cluster/map.hpp"
+#include "products/poold/session.hpp"
+
+namespace tanada::poold {
+
+using namespace wire::pool;
+using wire::decode;
+
+status session::require_striping() {
+  // Stripes stay as long as the primary knows of the object.
+  if (reads_backup_)
+    return fail(status::again, "a striped object is read by its primary only");
+  if (client_version_ >= protocol_version)
+    return status::ok;
+  return fail(status::not_supported,
+              "the object is striped over the servers of the pool: its client needs a library with "
+              "version {} of the protocol or a later one, and has {}",
+              protocol_version,
+              client_version_);
+}
+
+result<object_ref> session::create_head(const create_striped_request &request) {
+  TND_TRY(check_create({request.name, request.set, request.size, request.flags}));
+  if (service_.cluster == nullptr || is_hidden_namespace(namespace_name_) ||
+      (request.flags & flag_keep) != 0)
+    return status::invalid;
+  bool const is_taken = service_.objects.open(namespace_id_, request.name, 0, false).ok();
+  if ((request.flags & flag_exclusive) != 0 && is_taken)
+    return status::exists;
+  TND_TRY(require_free_handle());
+  return service_.objects.create_striped(
+      namespace_id_, request.size, request.flags, service_.cluster->next_striped_id());
+}
+
+status session::on_create_striped(std::span<const std::byte> body) {
+  create_striped_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_writer());
+  auto const created = create_head(request);
+  if (!created.ok())
+    return created.error();
+  const object_ref &target = created.value();
+  if (!request.set.empty())
+    TND_TRY(service_.objects.join_set(namespace_id_, request.set, id_));
+  auto id = add_handle({target, true, request.name, request.set, request.flags, {}});
+  if (!id.ok())
+    return id.error();
+  info about = target->client_metadata();
+  about.size = request.size;
+  send_reply(create_striped_reply{id.value(), target->striped->id(), about});
+  return status::ok;
+}
+
+status session::on_stripe_places(std::span<const std::byte> body) {
+  empty_message request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_cluster());
+  stripe_places_reply reply = service_.cluster->stripe_places();
+  // The names of the hidden namespaces are longer by "/255".
+  bool const is_long = namespace_name_.size() + 4 > name_size_max;
+  reply.stripe_size = is_long ? 0 : service_.stripe_size;
+  send_reply(reply);
+  return status::ok;
+}
+
+status session::on_stripe_evict(std::span<const std::byte> body) {
+  stripe_evict_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_cluster());
+  TND_TRY(require_writer());
+  send_reply(stripe_evict_reply{service_.objects.evict_striped(namespace_id_, request.size)});
+  return status::ok;
+}
+
+// Only another server of the cluster may send these requests: over a connection without a
+// namespace, and with a key for all of them if the pool has keys.
+status session::require_server() {
+  if (service_.cluster == nullptr || has_namespace_)
+    return fail(status::invalid, "this pool belongs to no cluster");
+  TND_TRY(require_writer());
+  if (!keys_->empty() && !key_->allows_all())
+    return fail(status::access, "key {} is not valid for all namespaces", key_id_);
+  return status::ok;
+}
+
+// The answer must not show a change that could still be lost.
+status session::on_stripe_check(std::span<const std::byte> body) {
+  stripe_ids_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_server());
+  if (request.ids.size() > stripe_id_count_max || !is_valid_name(request.namespace_name))
+    return status::invalid;
+  uint32_t const partition = partition_of(request.namespace_name);
+  auto answer = std::make_shared<stripe_answer>(partition, service_.cluster->term(partition));
+  TND_TRY(service_.cluster->check_serving(partition));
+  for (const striped_id &id : request.ids)
+    answer->reply.is_known.push_back(
+        service_.cluster->has_striped(service_.objects, {request.namespace_name, id}) ? 1 : 0);
+  deferred_count_++;
+  service_.cluster->when_settled(
+      partition,
+      service_.cluster->last_position(partition),
+      [answers = mailbox_, id = id_, tag = head_.tag, answer] {
+        answers->put({id, tag, uint16_t(kind::stripe_check), status::ok, {}, {}, answer});
+      });
+  return status::ok;
+}
+
+// Also called when the term is over. Then the changes that the answer shows may be lost, also if
+// this server is the primary again.
+void session::finish_stripe_check(const stripe_answer &answer) {
+  status code = service_.cluster->check_serving(answer.partition);
+  if (code == status::ok && service_.cluster->term(answer.partition) != answer.term)
+    code = status::stale;
+  if (code != status::ok)
+    send_error(code);
+  else
+    send_reply(answer.reply);
+}
+
+status session::on_stripe_hint(std::span<const std::byte> body) {
+  stripe_ids_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_server());
+  if (request.ids.size() > stripe_id_count_max || !is_valid_name(request.namespace_name))
+    return status::invalid;
+  for (const striped_id &id : request.ids)
+    service_.objects.striped()->add_suspect({request.namespace_name, id});
+  send_reply(empty_message{});
+  return status::ok;
+}
+
+}  // namespace tanada::poold
