@@ -123,7 +123,7 @@ inline tnd_pool_info info_of(const wire::pool::info &about) {
           about.created_ns,
           about.checksum,
           about.checksum_kind,
-          about.flags};
+          about.flags & ~wire::pool::flag_striped};
 }
 
 // Checks a memory range of the caller: NULL is allowed only for size 0.

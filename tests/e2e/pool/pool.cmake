@@ -13,6 +13,9 @@ if(TARGET tanada_fabric_plugin)
 endif()
 set_tests_properties(pool_contract PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=${PROJECT_BINARY_DIR}/lib)
 
+# Striped objects; e2e/pool/test_cluster.py runs it against a cluster.
+tanada_test(pool_striped SOURCES e2e/pool/pool_striped_test.cc MODULES products_pool TIMEOUT 60)
+
 # pool:// in the contract suite of all stores, and under gfile.
 tanada_test(store_contract_pool
   SOURCES e2e/pool/store_contract_pool_test.cc

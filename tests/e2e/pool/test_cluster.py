@@ -1,11 +1,14 @@
 """Three real servers and a real etcd: what was acknowledged stays, whichever server is lost."""
 
+import hashlib
 import pathlib
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 
 import pytest
 from commands import BUILD, LIMIT_S, environment, pool, pool_json, wait_for
@@ -24,12 +27,25 @@ class Server:
         self.name = f"127.0.0.1:{port}"
         self.process = None
 
+    def port_file(self):
+        return self.cluster.folder / f"{self.port}.ports"
+
+    def used_size(self):
+        """The bytes of all objects in this server's memory."""
+        _, web_port = self.port_file().read_text().split()
+        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        (used,) = [line.split()[1] for line in lines if line.startswith("tanada_pool_used_bytes ")]
+        return int(float(used))
+
     def start(self):
+        self.port_file().unlink(missing_ok=True)
         self.process = subprocess.Popen(
             [
                 BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", "64MiB",
                 "--segment-size", "2MiB", "--no-prefault", "--cluster", self.cluster.url,
-                "--copies", "2", "--lease", f"{self.cluster.lease_s}s", *self.options,
+                "--copies", "2", "--lease", f"{self.cluster.lease_s}s", "--web",
+                "--port-file", self.port_file(), *self.options,
             ],
             env=environment(),
             stdout=open(self.cluster.folder / f"{self.port}.log", "ab"),
@@ -109,6 +125,20 @@ class Cluster:
 def cluster(tmp_path):
     try:
         running = Cluster(tmp_path, 3)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    try:
+        running.start()
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.fixture
+def striped(tmp_path):
+    """A cluster that stripes objects from 1 MiB on."""
+    try:
+        running = Cluster(tmp_path, 3, "--stripe", "1MiB")
     except (etcd.EtcdError, FileNotFoundError) as error:
         pytest.skip(f"etcd: {error}")
     try:
@@ -415,9 +445,151 @@ def test_a_wrong_address_of_etcd_is_an_error(tmp_path):
     assert time.monotonic() - begin_s < LIMIT_S / 2
 
 
+MIB = 1 << 20
+LARGE = 72 * MIB  # more than a server's memory
+
+
+def random_file(folder, size, seed=1):
+    path = folder / f"random{seed}"
+    path.write_bytes(random.Random(seed).randbytes(size))
+    return path
+
+
+def used_sizes(cluster):
+    return [server.used_size() for server in cluster.servers]
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_all(url):
+    done = pool("cat", url, text=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_object_is_larger_than_a_server(striped, tmp_path):
+    before = used_sizes(striped)
+    source = random_file(tmp_path, LARGE)
+    url = striped.location("large", "object")
+    for _ in range(2):  # the memory of the first one is free for the second
+        done = pool("cp", "-q", source, url)
+        assert done.returncode == 0, done.stderr
+        assert digest(read_all(url)) == digest(source.read_bytes())
+        about = pool_json("stat", url)
+        assert about["size"] == LARGE
+        (entry,) = pool_json("ls", striped.location("large"))["objects"]
+        assert entry["name"] == "object" and entry["size"] == LARGE
+        shares = [size - old for size, old in zip(used_sizes(striped), before, strict=True)]
+        assert min(shares) > 0.8 * max(shares), shares
+        assert sum(shares) > 2 * LARGE
+        assert pool("rm", url).returncode == 0
+        wait_for(lambda: used_sizes(striped) == before, "memory that is free")
+
+
+def test_a_full_cluster_evicts_striped_objects(striped, tmp_path):
+    source = random_file(tmp_path, 24 * MIB)
+    for i in range(6):  # four fill the servers, and 200 MiB are more than all of them have
+        url = striped.location("cache", f"object{i}")
+        done = pool("cp", "-q", "--evictable", source, url)
+        assert done.returncode == 0, done.stderr
+        assert digest(read_all(url)) == digest(source.read_bytes())
+    names = [entry["name"] for entry in pool_json("ls", striped.location("cache"))["objects"]]
+    assert "object5" in names and "object0" not in names, names
+    full = pool("cp", "-q", random_file(tmp_path, 200 * MIB, 2), striped.location("cache", "x"))
+    assert full.returncode == 1 and "no space" in full.stderr, full.stderr
+
+
+def test_a_replaced_object_frees_its_stripes(striped, tmp_path):
+    url = striped.location("large", "object")
+    first, second = (random_file(tmp_path, 8 * MIB, seed) for seed in (1, 2))
+    assert pool("cp", "-q", first, url).returncode == 0
+    wait_for(lambda: sum(used_sizes(striped)) >= 2 * 8 * MIB, "two copies")
+    one = used_sizes(striped)
+    assert pool("cp", "-q", second, url).returncode == 0
+    wait_for(lambda: used_sizes(striped) <= [size + MIB for size in one], "one object's memory")
+    assert digest(read_all(url)) == digest(second.read_bytes())
+    renamed = striped.location("large", "renamed")
+    assert pool("mv", url, renamed).returncode == 0
+    assert digest(read_all(renamed)) == digest(second.read_bytes())
+
+
+def test_readers_do_not_notice_that_a_server_is_killed(striped, tmp_path):
+    source = random_file(tmp_path, 16 * MIB)
+    expected = digest(source.read_bytes())
+    url = striped.location("large", "object")
+    assert pool("cp", "-q", source, url).returncode == 0
+    errors, counts, is_ending = [], [0] * 3, threading.Event()
+
+    def read(i):
+        while not is_ending.is_set():
+            done = pool("cat", url, text=False)
+            if done.returncode != 0 or digest(done.stdout) != expected:
+                errors.append(done.stderr)
+            counts[i] += 1
+
+    readers = [threading.Thread(target=read, args=(i,)) for i in range(len(counts))]
+    for reader in readers:
+        reader.start()
+    for server in striped.servers:
+        before = list(counts)
+        wait_for(lambda before=before: counts > [n + 1 for n in before], "reads")
+        server.kill()
+        before = list(counts)
+        wait_for(
+            lambda before=before: all(n > old + 2 for n, old in zip(counts, before, strict=True)),
+            "reads without the server",
+        )
+        server.start()
+        striped.wait_until_whole()
+    is_ending.set()
+    for reader in readers:
+        reader.join(LIMIT_S)
+    assert not errors, errors
+    assert striped.status()["lost"] == 0
+
+
+def test_stripes_of_a_writer_that_is_killed_are_freed(striped):
+    before = used_sizes(striped)
+    writer = subprocess.Popen(
+        [BUILD / "bin/tanada", "pool", "cp", "-q", "-", striped.location("large", "object")],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        preexec_fn=etcd.end_with_parent,
+    )
+    writer.stdin.write(bytes(12 * MIB))
+    writer.stdin.flush()
+    wait_for(lambda: sum(used_sizes(striped)) > sum(before) + 4 * MIB, "stripes")
+    writer.kill()
+    writer.wait()
+    wait_for(lambda: used_sizes(striped) == before, "memory that is free")
+
+
+def test_calls_on_striped_objects(striped):
+    done = subprocess.run(
+        [BUILD / "bin/pool_striped"],
+        env=environment(TANADA_TEST_POOL_URL=striped.location("calls")),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0 and "SKIPPED" not in done.stdout, done.stdout + done.stderr
+
+
+def test_names_of_hidden_namespaces_are_not_listed(striped, tmp_path):
+    source = random_file(tmp_path, 4 * MIB)
+    assert pool("cp", "-q", source, striped.location("large", "object")).returncode == 0
+    for server in striped.servers:
+        listed = pool("ls", f"pool://{server.name}").stdout
+        assert "/" not in listed.replace("//", ""), listed
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (["--cluster", "etcd://127.0.0.1:1/x", "--stripe", "1KiB"], "--stripe is 64KiB"),
+        (["--cluster", "etcd://127.0.0.1:1/x", "--stripe", "65GiB"], "--stripe is 64KiB"),
         (["--cluster", "etcd://127.0.0.1:1"], "etcd"),
         (["--cluster", "http://127.0.0.1:1/x"], "etcd"),
         (["--cluster", "etcd://127.0.0.1:1/x", "--port", "0"], "--port or --advertise"),

@@ -235,7 +235,7 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
   if (!is_elsewhere && !(reads_only && code == status::peer_lost))
     return false;
   if (is_elsewhere)
-    disconnect();
+    drop_connection();
   if (code == status::again)
     seams::monotonic_clock().sleep_ns(cluster_retry_ns);
   return true;
@@ -294,6 +294,13 @@ void client::drop_connection() {
   if (channel_ != nullptr)
     channel_->end(status::peer_lost);
   channel_.reset();
+}
+
+void client::disconnect() {
+  drop_connection();
+  for (auto const &[partition, link] : stripe_links_)
+    link->drop_connection();
+  stripe_links_.clear();
 }
 
 void client::clear_segments() {
@@ -482,22 +489,30 @@ status client::ensure_device() {
   return status::ok;
 }
 
-// Closes handles that only this library's cache holds, before a caller is refused one.
-template <class Request>
-status client::call_for_handle(kind message_kind, const Request &request, object_reply &answer) {
-  status const code = call(message_kind, request, answer);
-  if (code != status::too_many_files || cache_.empty())
-    return code;
-  while (!cache_.empty())
-    evict_cached(cache_.begin());
-  return call(message_kind, request, answer);
-}
-
+// In a cluster, a large object is striped.
 status client::create(const std::string &name,
                       uint64_t size,
                       uint32_t flags,
                       const std::string &set,
                       open_object &opened) {
+  bool const keeps = (flags & TND_POOL_KEEP) != 0;
+  info about;
+  if (is_cluster_ && keeps && stat(name, 0, about) == status::ok) {
+    bool const is_striped =
+        (about.flags & flag_striped) != 0 || is_striped_size(std::max(size, about.size));
+    if (is_striped)
+      return create_with_bytes(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened);
+  }
+  return is_striped_size(size)
+             ? create_striped(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened)
+             : create_whole(name, size, flags, set, opened);
+}
+
+status client::create_whole(const std::string &name,
+                            uint64_t size,
+                            uint32_t flags,
+                            const std::string &set,
+                            open_object &opened) {
   object_reply answer;
   create_request request;
   request.name = name;
@@ -513,6 +528,8 @@ status client::create(const std::string &name,
             .about = answer.object_info,
             .pieces = std::move(answer.extents),
             .written = {}};
+  opened.flags = flags;
+  opened.set = set;
   return status::ok;
 }
 
@@ -528,6 +545,30 @@ status client::open(const std::string &name, uint64_t version, open_object &open
             .about = answer.object_info,
             .pieces = std::move(answer.extents),
             .written = {}};
+  if ((answer.object_info.flags & flag_striped) == 0)
+    return status::ok;
+  status const code = open_striped(opened);
+  if (code != status::ok)
+    close(opened);
+  return code;
+}
+
+// The same version again, over a new connection.
+status client::reopen(open_object &object) {
+  TND_ASSERT(!object.is_writer && object.about.version != 0);
+  object_reply answer;
+  open_request request;
+  request.name = object.name;
+  request.version = object.about.version;
+  status const code = call_for_handle(kind::open, request, answer);
+  if (code == status::no_entry && object.striped != nullptr)
+    return fail(status::stale,
+                "{}: the object was removed or replaced, and the connection that kept it has ended",
+                object.name);
+  TND_TRY(code);
+  object.epoch = epoch_;
+  object.handle = answer.handle;
+  object.pieces = std::move(answer.extents);
   return status::ok;
 }
 
@@ -538,6 +579,8 @@ void client::close(open_object &object) {
   object.view = nullptr;
   object.view_size = 0;
   object.view_owner.reset();
+  if (object.striped != nullptr)
+    close_stripes(object);
   if (object.handle == 0 || object.epoch != epoch_ || channel_ == nullptr || channel_->is_broken())
     return;
   channel_->post(kind::close, handle_request{object.handle}, {}, {}, {});
@@ -549,6 +592,10 @@ status client::resize(open_object &object, uint64_t size) {
   TND_TRY(check_usable(object));
   if (!object.is_writer)
     return status::bad_file;
+  if (object.striped == nullptr && size > object.about.size && is_striped_size(size))
+    return convert_to_striped(object, size);
+  if (object.striped != nullptr)
+    return resize_striped(object, size);
   TND_TRY(report_written(object));
   object_reply answer;
   TND_TRY(with_url(call(kind::resize, resize_request{object.handle, size}, answer), object.name));
@@ -570,6 +617,8 @@ status client::commit(open_object &object, commit_terms terms, uint64_t &version
   TND_TRY(check_usable(object));
   if (!object.is_writer)
     return status::bad_file;
+  if (object.striped != nullptr)
+    return commit_striped(object, terms, version);
   TND_TRY(sum_written(object, terms));
   TND_TRY(report_written(object));
   info_reply answer;
@@ -584,6 +633,8 @@ status client::commit(open_object &object, commit_terms terms, uint64_t &version
 
 status client::map(open_object &object, const void *&addr, uint64_t &size) {
   TND_TRY(check_usable(object));
+  if (object.striped != nullptr)
+    return fail(status::not_supported, "the object is striped over the servers of the pool");
   if (!shared_)
     return fail(status::not_supported, "no shared memory with the pool: {}", reason_);
   if (object.is_writer)

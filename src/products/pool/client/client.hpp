@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,10 @@ struct client_settings {
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
 };
 
+struct striped_object;
+struct stripe_piece;
+struct stripe_round;
+
 // An open object. It is valid only for the connection that it was opened on, which `epoch`
 // identifies.
 struct open_object {
@@ -58,6 +63,9 @@ struct open_object {
   std::shared_ptr<void> view_owner = {};  // keeps the view's memory alive
   void *view = nullptr;                   // of tnd_pool_map
   uint64_t view_size = 0;                 // bytes to unmap; 0: `view_owner` keeps it mapped
+  uint32_t flags = 0;                     // of its creation, and its set
+  std::string set = {};
+  std::shared_ptr<striped_object> striped = {};  // null: the object lies on one server
 };
 
 // Returns true for a commit's status after which the object may be visible: nobody may write it.
@@ -149,6 +157,8 @@ class client {
     uint64_t posted_ns = 0;
     tnd_pool_path path = TND_POOL_PATH_NONE;  // of bytes that are sent with the request
     std::string name = {};                    // of a get
+    void *target = nullptr;                   // of a get
+    bool is_striped = false;                  // of a get: the object is still to be read
   };
   using posted_ptr = std::shared_ptr<posted>;
 
@@ -165,6 +175,9 @@ class client {
   status post_commit(const tnd_pool_request &request,
                      const std::shared_ptr<open_object> &object,
                      const posted_ptr &operation);
+  void finish_striped_get(posted &operation);
+  status await_posted();
+  bool is_striped_move(const tnd_pool_request &request, const open_object &object);
   void complete_info(posted &operation, const reply &received);
   void complete_size(posted &operation, const reply &received);
   void count_transfer(posted &operation, bool to_pool);
@@ -204,13 +217,12 @@ class client {
   // Connects again, once, if the connection has ended. `reads_only`: the caller only reads, so that
   // in a cluster a server that has a copy is good enough.
   status ensure_connected(bool reads_only);
-  // Ends the connection; the daemon closes the open handles.
-  void disconnect() {
-    drop_connection();
-  }
+  // Ends the connection, and those for stripes; the daemons close the open handles.
+  void disconnect();
 
  private:
   status check_usable(const open_object &object) const;
+  status check_range(const open_object &object, const tnd_pool_box &requested) const;
   status read_once(open_object &object, const tnd_pool_box &box, memory_range target);
   uint64_t deadline() const;
 
@@ -240,10 +252,9 @@ class client {
   template <class Request>
   status with_url_of(status code, const Request &request) const;
 
-  template <class Request>
-  status call_for_handle(wire::pool::kind message_kind,
-                         const Request &request,
-                         wire::pool::object_reply &answer);
+  // Closes handles that only this library's cache holds, before a caller is refused one.
+  template <class Request, class Reply>
+  status call_for_handle(wire::pool::kind message_kind, const Request &request, Reply &answer);
 
   // Returns -ERANGE with a message, but logs nothing, because callers use the call to find the
   // size.
@@ -338,6 +349,93 @@ class client {
                     wire::pool::info &about,
                     bool verify);
   status copy_out(open_object &object, void *target, bool verify);
+  // Striped objects; see striped_object.
+  status create_whole(const std::string &name,
+                      uint64_t size,
+                      uint32_t flags,
+                      const std::string &set,
+                      open_object &opened);
+  status create_head(const std::string &name,
+                     uint64_t size,
+                     uint32_t flags,
+                     const std::string &set,
+                     open_object &opened);
+  status create_striped(const std::string &name,
+                        uint64_t size,
+                        uint32_t flags,
+                        const std::string &set,
+                        open_object &opened);
+  status create_with_bytes(const std::string &name,
+                           uint64_t size,
+                           uint32_t flags,
+                           const std::string &set,
+                           open_object &opened);
+  status copy_bytes(open_object &source, open_object &target, uint64_t size);
+  status convert_to_striped(open_object &object, uint64_t size);
+  std::shared_ptr<client> stripe_link(uint8_t partition, const std::string &hint);
+  static status run_stripes(const striped_object &striped,
+                            const std::vector<size_t> &indices,
+                            bool is_sequential,
+                            const std::function<status(size_t)> &work);
+  // As run_stripes(); where a server is full, evicts objects of this size and tries again.
+  status fill_stripes(const striped_object &striped,
+                      std::vector<size_t> indices,
+                      uint64_t size,
+                      const std::function<status(size_t)> &work);
+  status fetch_places(wire::pool::stripe_places_reply &places);
+  bool is_striped_size(uint64_t size);
+  result<std::vector<size_t>> place_stripes(striped_object &striped, uint64_t size);
+  status grow_striped(open_object &object, uint64_t size);
+  static void drop_stripes(striped_object &striped, uint64_t size);
+  status open_striped(open_object &object);
+  status open_stripe(const striped_object &striped, size_t index, open_object &object);
+  status reopen(open_object &object);
+  template <class Read>
+  status retry_read(open_object &object, const Read &read_bytes);
+  status move_pieces(open_object &object,
+                     std::span<const stripe_piece> pieces,
+                     bool on_device,
+                     bool to_pool);
+  status move_many(open_object &object,
+                   std::span<const stripe_piece> pieces,
+                   bool on_device,
+                   bool to_pool);
+  status move_round(striped_object &striped,
+                    const stripe_round &round,
+                    bool on_device,
+                    bool to_pool);
+  status move_striped(open_object &object,
+                      const tnd_pool_box &box,
+                      memory_range memory,
+                      bool to_pool);
+  status write_striped(open_object &object, const tnd_pool_box &box, memory_range source);
+  status read_striped(open_object &object, const tnd_pool_box &box, memory_range target);
+  static status resize_stripes(striped_object &striped);
+  status resize_striped(open_object &object, uint64_t size);
+  status sum_striped(open_object &object, checksum &sum);
+  status check_striped(open_object &object, wire::pool::commit_terms &terms);
+  static status commit_stripes(open_object &object, wire::pool::commit_terms &terms);
+  status commit_head(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
+  status check_terms(const wire::pool::commit_terms &terms) const;
+  status commit_striped(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
+  status sum_source(const std::string &name,
+                    const void *source,
+                    uint64_t size,
+                    wire::pool::commit_terms &terms);
+  status put_stripes(striped_object &striped,
+                     const void *source,
+                     uint64_t size,
+                     const wire::pool::commit_terms &terms);
+  status put_striped(const std::string &name,
+                     const void *source,
+                     uint64_t size,
+                     wire::pool::commit_terms terms);
+  status get_striped(const std::string &name,
+                     void *target,
+                     uint64_t capacity,
+                     wire::pool::info &about,
+                     bool verify);
+  static void close_stripes(open_object &object);
   cached_object *find_cached(const std::string &name);
   void evict_cached(std::list<cached_object>::iterator entry);
   void cache_object(const std::string &name, open_object object, uint64_t counter);
@@ -353,6 +451,9 @@ class client {
   address const daemon_;
   std::vector<server_place> places_;                // servers, the likeliest one first
   bool is_cluster_ = false, is_to_backup_ = false;  // the connection
+  // Connections to the hidden namespaces of stripes, by partition.
+  std::map<uint8_t, std::shared_ptr<client>> stripe_links_;
+  std::optional<uint64_t> stripe_size_max_;  // larger objects are striped, 0: none; unknown yet
   client_settings const settings_;
   std::unique_ptr<channel> channel_;
   uint64_t epoch_ = 0;
@@ -426,6 +527,32 @@ status client::call_once(wire::pool::kind message_kind,
   if (code == status::protocol)
     channel_->end(code);
   return with_url_of(code, request);
+}
+
+template <class Request, class Reply>
+status client::call_for_handle(wire::pool::kind message_kind,
+                               const Request &request,
+                               Reply &answer) {
+  status const code = call(message_kind, request, answer);
+  if (code != status::too_many_files || cache_.empty())
+    return code;
+  while (!cache_.empty())
+    evict_cached(cache_.begin());
+  return call(message_kind, request, answer);
+}
+
+// In a cluster, an object that is open for reading is opened again where its server was lost.
+template <class Read>
+status client::retry_read(open_object &object, const Read &read_bytes) {
+  uint64_t const deadline_ns = deadline();
+  for (;;) {
+    status const code = read_bytes();
+    bool const is_lost = code == status::stale || code == status::peer_lost;
+    bool const can_reopen = is_cluster() && !object.is_writer && object.about.version != 0;
+    if (!is_lost || !can_reopen || seams::monotonic_clock().now_ns() >= deadline_ns)
+      return code;
+    TND_TRY(reopen(object));
+  }
 }
 
 template <class Request>

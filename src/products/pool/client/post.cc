@@ -54,8 +54,10 @@ client::posted_ptr client::make_operation(const tnd_pool_request &request) const
                        .reserved = 0};
   operation->posted_ns = seams::monotonic_clock().now_ns();
   operation->path = stream_path();
-  if (request.kind == TND_POOL_REQUEST_GET)
+  if (request.kind == TND_POOL_REQUEST_GET) {
     operation->name = request.name;
+    operation->target = request.memory;
+  }
   return operation;
 }
 
@@ -78,7 +80,20 @@ status client::post_operation(const tnd_pool_request &request,
   return status::ok;
 }
 
+// The requests of a striped object are carried out at once, because they are many.
 void client::post_put(const tnd_pool_request &request, const posted_ptr &operation) {
+  if (is_striped_size(request.size)) {
+    info about;
+    status code = put_striped(request.name, request.memory, request.size, terms_of(request));
+    if (code == status::ok)
+      code = stat(request.name, 0, about);
+    operation->result.status = tnd_status(code);
+    operation->result.version = about.version;
+    if (code == status::ok)
+      operation->result.path = tnd_pool_path(traffic_.counters().last_path);
+    operation->done = true;
+    return;
+  }
   put_request message;
   message.name = request.name;
   message.terms = terms_of(request);
@@ -98,6 +113,13 @@ void client::post_get(const tnd_pool_request &request, const posted_ptr &operati
       });
 }
 
+// Whether the object is striped, or will be by this write.
+bool client::is_striped_move(const tnd_pool_request &request, const open_object &object) {
+  uint64_t const end = request.offset + request.size;
+  bool const grows = request.kind == TND_POOL_REQUEST_WRITE && end > object.about.size;
+  return object.striped != nullptr || (grows && is_striped_size(end));
+}
+
 // Carries out the transfer through shared memory at once, if possible; otherwise posts a request.
 status client::post_move(const tnd_pool_request &request,
                          open_object &object,
@@ -108,7 +130,10 @@ status client::post_move(const tnd_pool_request &request,
     return status::bad_file;
   if (!range_fits(request.offset, request.size, object_size_max))
     return status::overflow;
-  if (shared_ && (writes || !object.is_writer)) {
+  bool const is_striped = is_striped_move(request, object);
+  if (is_striped)
+    TND_TRY(await_posted());
+  if (is_striped || (shared_ && (writes || !object.is_writer))) {
     move_at_once(request, object, *operation);
     return status::ok;
   }
@@ -127,7 +152,7 @@ status client::post_move(const tnd_pool_request &request,
 }
 
 void client::move_at_once(const tnd_pool_request &request, open_object &object, posted &operation) {
-  TND_ASSERT(shared_ && !operation.done);
+  TND_ASSERT(!operation.done);
   memory_range const range{request.memory, false};
   tnd_pool_box const box{request.offset, request.size, {1, 1}, {0, 0}, {0, 0}};
   status const code =
@@ -146,6 +171,14 @@ status client::post_commit(const tnd_pool_request &request,
   TND_TRY(check_usable(*object));
   if (!object->is_writer)
     return status::bad_file;
+  if (object->striped != nullptr) {
+    uint64_t version = 0;
+    operation->result.status = tnd_status(commit(*object, terms_of(request), version));
+    operation->result.version = version;
+    operation->result.size = object->about.size;
+    operation->done = true;
+    return status::ok;
+  }
   TND_TRY(report_written(*object));
   object->is_writer = false;
   channel_->post(kind::commit,
@@ -175,6 +208,11 @@ void client::complete_info(posted &operation, const reply &received) {
   bool const is_commit = completion.kind == TND_POOL_REQUEST_COMMIT;
   if (code == status::ok && is_get && info.object_info.size > completion.size)
     code = size_error(operation.name, info.object_info.size, completion.size);
+  // The handler of a reply must not send requests: poll() does.
+  operation.is_striped =
+      code == status::ok && is_get && (info.object_info.flags & flag_striped) != 0;
+  if (operation.is_striped)
+    return;
   if (is_get || is_commit)
     completion.size = info.object_info.size;
   completion.status = tnd_status(code);
@@ -182,6 +220,29 @@ void client::complete_info(posted &operation, const reply &received) {
   if (!is_commit)
     count_transfer(operation, !is_get);
   operation.done = true;
+}
+
+// Reads the object that a get has found to be striped.
+void client::finish_striped_get(posted &operation) {
+  TND_ASSERT(operation.is_striped && !operation.done);
+  auto &completion = operation.result;
+  info about;
+  status const code = get_striped(operation.name, operation.target, completion.size, about, false);
+  completion.status = tnd_status(code);
+  completion.size = about.size;
+  completion.version = about.version;
+  if (code == status::ok)
+    completion.path = tnd_pool_path(traffic_.counters().last_path);
+  operation.is_striped = false;
+  operation.done = true;
+}
+
+// Waits for the replies to all posted requests.
+status client::await_posted() {
+  uint64_t const deadline_ns = deadline();
+  while (channel_ != nullptr && !channel_->is_idle())
+    TND_TRY(channel_->progress(deadline_ns));
+  return status::ok;
 }
 
 // Completes a read or write.
@@ -209,6 +270,8 @@ void client::poll(std::span<tnd_pool_completion> completions,
   count = 0;
   uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
   auto const reap = [&] {
+    if (!posted_.empty() && posted_.front()->is_striped)
+      finish_striped_get(*posted_.front());
     while (count < completions.size() && !posted_.empty() && posted_.front()->done) {
       completions[count++] = posted_.front()->result;
       posted_.pop_front();

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/base/assert.hpp"
-#include "core/base/checked.hpp"
 #include "products/pool/bulk.hpp"
+#include "products/pool/client/box.hpp"
 #include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -27,49 +27,7 @@ constexpr uint64_t serve_ns =
 constexpr uint32_t create_flags = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
 
 tnd_pool_box whole(uint64_t size) {
-  return {.offset = 0, .size = size, .count = {1, 1}, .object_stride = {}, .memory_stride = {}};
-}
-
-// The end of a box in the object, or `overflow`.
-result<uint64_t> end_of(const tnd_pool_box &box) {
-  if (box.count[0] == 0 || box.count[1] == 0 || box.size == 0)
-    return uint64_t{0};
-  uint64_t end = box.offset, step = 0;
-  for (int i = 0; i < 2; i++) {
-    if (!checked_multiply(box.count[i] - 1, box.object_stride[i], step) ||
-        !checked_add(end, step, end))
-      return status::overflow;
-  }
-  if (!checked_add(end, box.size, end) || end > object_size_max)
-    return status::overflow;
-  return end;
-}
-
-// Merges rows that are adjacent on both sides.
-tnd_pool_box joined(tnd_pool_box box) {
-  if (box.count[0] > 1 && box.object_stride[0] == box.size && box.memory_stride[0] == box.size) {
-    box.size *= box.count[0];
-    box.count[0] = 1;
-  }
-  bool const planes = box.count[0] == 1 && box.count[1] > 1 && box.object_stride[1] == box.size &&
-                      box.memory_stride[1] == box.size;
-  if (planes) {
-    box.size *= box.count[1];
-    box.count[1] = 1;
-  }
-  return box;
-}
-
-// Calls `row` with each row's offset in the object and in memory, until it fails.
-template <class Row>
-status each_row(const tnd_pool_box &box, Row row) {
-  for (uint64_t outer = 0; outer < box.count[1]; outer++) {
-    for (uint64_t inner = 0; inner < box.count[0]; inner++) {
-      TND_TRY(row(box.offset + outer * box.object_stride[1] + inner * box.object_stride[0],
-                  outer * box.memory_stride[1] + inner * box.memory_stride[0]));
-    }
-  }
-  return status::ok;
+  return row_box(0, size);
 }
 
 }  // namespace
@@ -83,6 +41,10 @@ status client::write(open_object &object, const tnd_pool_box &requested, memory_
     return end.error();
   if (end.value() == 0)
     return status::ok;
+  if (object.striped == nullptr && end.value() > object.about.size && is_striped_size(end.value()))
+    TND_TRY(convert_to_striped(object, end.value()));
+  if (object.striped != nullptr)
+    return write_striped(object, requested, source);
   tnd_pool_box const box = joined(requested);
   if (end.value() > object.about.size && shared_)
     TND_TRY(resize(object, end.value()));
@@ -90,36 +52,30 @@ status client::write(open_object &object, const tnd_pool_box &requested, memory_
   return move(object, box, source, true);
 }
 
-// In a cluster, an object that is open for reading is opened again where its server was lost.
 status client::read(open_object &object, const tnd_pool_box &requested, memory_range target) {
-  uint64_t const deadline_ns = deadline();
-  for (;;) {
-    status const code = read_once(object, requested, target);
-    bool const is_lost = code == status::stale || code == status::peer_lost;
-    bool const can_reopen = is_cluster() && !object.is_writer && object.about.version != 0;
-    if (!is_lost || !can_reopen || seams::monotonic_clock().now_ns() >= deadline_ns)
-      return code;
-    open_object opened;
-    TND_TRY(open(object.name, object.about.version, opened));
-    object.epoch = opened.epoch;
-    object.handle = opened.handle;
-    object.pieces = std::move(opened.pieces);
-  }
+  if (object.striped == nullptr)
+    return retry_read(object, [&] { return read_once(object, requested, target); });
+  TND_TRY(check_range(object, requested));
+  return read_striped(object, requested, target);
+}
+
+status client::check_range(const open_object &object, const tnd_pool_box &requested) const {
+  auto const end = end_of(requested);
+  if (!end.ok())
+    return end.error();
+  if (end.value() <= object.about.size)
+    return status::ok;
+  set_last_message(space_url(daemon_) + "/" + object.name + ": the object has " +
+                   std::to_string(object.about.size) + " bytes, the read ends at " +
+                   std::to_string(end.value()));
+  return status::range;
 }
 
 status client::read_once(open_object &object, const tnd_pool_box &requested, memory_range target) {
   TND_TRY(check_usable(object));
   TND_TRY(report_written(object));
-  auto end = end_of(requested);
-  if (!end.ok())
-    return end.error();
-  if (end.value() > object.about.size) {
-    set_last_message(space_url(daemon_) + "/" + object.name + ": the object has " +
-                     std::to_string(object.about.size) + " bytes, the read ends at " +
-                     std::to_string(end.value()));
-    return status::range;
-  }
-  if (end.value() == 0)
+  TND_TRY(check_range(object, requested));
+  if (end_of(requested).value() == 0)
     return status::ok;
   tnd_pool_box const box = joined(requested);
   return move(object, box, target, false);
@@ -443,6 +399,8 @@ status client::move_device(open_object &object,
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
   TND_TRY(ensure_connected(false));
+  if (is_striped_size(size))
+    return put_striped(name, source, size, terms);
   bool const is_large = size > inline_size_max && (shared_ || fabric_ != nullptr);
   if (!is_large)
     return put_inline(name, source, size, terms);
@@ -531,6 +489,8 @@ status client::get_inline(
   about = answer.object_info;
   if (about.size > capacity)
     return size_error(name, about.size, capacity);
+  if ((about.flags & flag_striped) != 0)
+    return get_striped(name, target, capacity, about, verify);
   if (size != about.size)
     return status::protocol;
   traffic_.add({stream_path()}, size, false);
