@@ -1,8 +1,10 @@
 // cmd/tanada/pool_cluster.cc: tanada pool cluster, the servers of a cluster.
+#include <cerrno>
 #include <cstdio>
 
 #include "pool_commands.hpp"
 #include "pool_location.hpp"
+#include "text.hpp"
 
 namespace tanada::command {
 namespace {
@@ -20,16 +22,20 @@ int print_server(void *context, const tnd_pool_server *server) {
                                           {"state", state_name(server->state)},
                                           {"primaries", server->primary_count},
                                           {"copies", server->copy_count},
-                                          {"joining", server->joining_count}});
-  if (!report.json())
-    std::printf("  %-24s %-9s %4u served, %4u copies, %4u being copied%s%s\n",
-                server->name,
-                state_name(server->state),
-                server->primary_count,
-                server->copy_count,
-                server->joining_count,
-                server->domain[0] != 0 ? ", domain " : "",
-                server->domain);
+                                          {"joining", server->joining_count},
+                                          {"problem", server->problem}});
+  if (report.json())
+    return 0;
+  std::printf("  %-24s %-9s %4u served, %4u copies, %4u being copied%s%s\n",
+              server->name,
+              state_name(server->state),
+              server->primary_count,
+              server->copy_count,
+              server->joining_count,
+              server->domain[0] != 0 ? ", domain " : "",
+              server->domain);
+  if (server->problem[0] != 0)
+    std::printf("    %s\n", printable(server->problem).c_str());
   return 0;
 }
 
@@ -74,6 +80,7 @@ int pool_cluster_status(const pool_cluster_options &options) {
                        {"missing", cluster.missing_count},
                        {"offline", cluster.offline_count},
                        {"lost", cluster.lost_count},
+                       {"silence_s", double(cluster.silence_ns) / 1e9},
                        {"servers", nlohmann::json::array()}};
   if (!report.json())
     std::printf("cluster of %u partitions with %u copies: %u copies missing, "
@@ -83,6 +90,9 @@ int pool_cluster_status(const pool_cluster_options &options) {
                 cluster.missing_count,
                 cluster.offline_count,
                 cluster.lost_count);
+  if (!report.json() && cluster.silence_ns > 0)
+    std::printf("  as of %s ago: etcd does not answer this server\n",
+                duration_text(double(cluster.silence_ns) / 1e9).c_str());
   code = tnd_pool_get_cluster(pool, nullptr, print_server, &report);
   if (code != TND_OK)
     report.fail(options.url, code);
@@ -95,6 +105,35 @@ int pool_cluster_drain(const pool_cluster_options &options) {
 
 int pool_cluster_add(const pool_cluster_options &options) {
   return set_draining(options, false);
+}
+
+// What would be lost is reported before it is.
+int pool_cluster_remove(const pool_cluster_options &options) {
+  command_report report{options.json};
+  pool_session session{options, report};
+  tnd_pool *const pool = connect(session, options.url, report);
+  if (pool == nullptr)
+    return report.finish();
+  tnd_status code = tnd_pool_remove_server(pool, options.server.c_str(), 0);
+  if (code == -EBUSY && options.is_forced) {
+    std::string const reason = tnd_last_message();
+    report.document()["lost"] = reason;
+    if (!report.json())
+      std::printf("%s\n", printable(reason).c_str());
+    code = tnd_pool_remove_server(pool, options.server.c_str(), 1);
+  }
+  if (code != TND_OK)
+    report.fail(options.server, code);
+  return report.finish();
+}
+
+int pool_cluster_clear(const pool_cluster_options &options) {
+  command_report report{options.json};
+  pool_session session{options, report};
+  if (tnd_pool *const pool = connect(session, options.url, report); pool != nullptr)
+    if (tnd_status const code = tnd_pool_clear_losses(pool); code != TND_OK)
+      report.fail(options.url, code);
+  return report.finish();
 }
 
 }  // namespace tanada::command

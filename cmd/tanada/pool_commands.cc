@@ -168,6 +168,22 @@ void add_cluster(CLI::App &pool, std::function<int()> &chosen) {
                                           command);
   add_url(added);
   command->add_option("SERVER", added.server, server_help)->required();
+  auto &removed = add<pool_cluster_options>(*cluster,
+                                            "remove",
+                                            "forget a server that was drained or lost",
+                                            pool_cluster_remove,
+                                            chosen,
+                                            command);
+  add_url(removed);
+  command->add_option("SERVER", removed.server, server_help)->required();
+  command->add_flag(
+      "--force", removed.is_forced, "also if it may have the only copy of something");
+  add_url(add<pool_cluster_options>(*cluster,
+                                    "clear-lost",
+                                    "count no partition as lost any more",
+                                    pool_cluster_clear,
+                                    chosen,
+                                    command));
 }
 
 void add_daemon(CLI::App &pool, std::function<int()> &chosen) {

@@ -73,11 +73,14 @@ int pool_bench(const pool_bench_options &options);
 
 struct pool_cluster_options : pool_options {
   std::string url;
-  std::string server;  // of `drain` and `add`
+  std::string server;     // of `drain`, `add` and `remove`
+  bool is_forced = false;  // of `remove`
 };
 int pool_cluster_status(const pool_cluster_options &options);
 int pool_cluster_drain(const pool_cluster_options &options);
 int pool_cluster_add(const pool_cluster_options &options);
+int pool_cluster_remove(const pool_cluster_options &options);
+int pool_cluster_clear(const pool_cluster_options &options);
 
 struct pool_key_options {
   bool json = false;

@@ -474,7 +474,7 @@ TND_API TND_NODISCARD tnd_status tnd_pool_list_namespaces(tnd_pool *pool,
 enum {
   TND_POOL_SERVER_UP = 0,
   TND_POOL_SERVER_DRAINING = 1, /**< it runs, and gives its partitions to other servers */
-  TND_POOL_SERVER_AWAY = 2      /**< it has copies of partitions, and does not run */
+  TND_POOL_SERVER_AWAY = 2      /**< it does not run, and was not removed */
 };
 
 /** A server of a cluster. Counts are of the cluster's partitions, which hold namespaces. */
@@ -488,6 +488,7 @@ typedef struct tnd_pool_server {
   uint32_t copy_count;    /**< partitions of which it has a copy, including those it serves */
   uint32_t joining_count; /**< partitions that are being copied to it */
   uint32_t reserved;
+  const char *problem; /**< why the connected server cannot send to it; "": nothing is wrong */
 } tnd_pool_server;
 
 /** State of a cluster. Start from TND_POOL_CLUSTER_INIT. */
@@ -499,8 +500,9 @@ typedef struct tnd_pool_cluster {
   uint32_t missing_count;   /**< copies that partitions should have and have not */
   uint32_t offline_count;   /**< partitions without a copy that runs: they are not served */
   uint32_t lost_count;      /**< partitions whose copies were all lost, and which began again */
+  uint64_t silence_ns;      /**< how old this is, because etcd does not answer; 0: it is new */
 } tnd_pool_cluster;
-#define TND_POOL_CLUSTER_INIT {sizeof(tnd_pool_cluster), 0, 0, 0, 0, 0, 0}
+#define TND_POOL_CLUSTER_INIT {sizeof(tnd_pool_cluster), 0, 0, 0, 0, 0, 0, 0}
 
 /** Called for each server, as tnd_pool_list_entry. */
 typedef int (*tnd_pool_server_entry)(void *context, const tnd_pool_server *server);
@@ -534,6 +536,35 @@ TND_API TND_NODISCARD tnd_status tnd_pool_get_cluster(tnd_pool *pool,
 TND_API TND_NODISCARD tnd_status tnd_pool_set_draining(tnd_pool *pool,
                                                        const char *server,
                                                        uint32_t draining) TND_NOEXCEPT;
+
+/**
+ * Forget a server of the cluster that does not run. The call returns once that is stored. If the
+ * server is started again, it joins as a new one.
+ *
+ * @param server [in] the server's name.
+ * @param force  [in] 1: also if it may have the only copy of partitions, which begin again, empty.
+ *
+ * @return TND_OK
+ * @return -EBUSY       it runs, or it may have the only copy of partitions and `force` is 0. The
+ *                      message has their number.
+ * @return -ENOENT      the cluster has no such server.
+ * @return -EAGAIN      etcd did not store it.
+ * @return -EACCES      the connection's key is not valid for all namespaces, or only for reading.
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_remove_server(tnd_pool *pool,
+                                                        const char *server,
+                                                        uint32_t force) TND_NOEXCEPT;
+
+/**
+ * Count no partition as lost any more. Call it once the losses are known to whom they concern.
+ *
+ * @return TND_OK
+ * @return -EAGAIN      etcd did not store it.
+ * @return -EACCES      the connection's key is not valid for all namespaces, or only for reading.
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_clear_losses(tnd_pool *pool) TND_NOEXCEPT;
 
 /** Rename an object; an object with the new name is replaced, unless TND_POOL_EXCLUSIVE is set. The
  * change of a durable object is durable with the next durable commit at the latest, or at once with

@@ -124,6 +124,14 @@ class mistaken_gate final : public poold::cluster_gate {
                       std::function<void(status)> done) override {
     return inner_.set_draining(server, is_draining, std::move(done));
   }
+  status remove_server(const std::string &server,
+                       bool is_forced,
+                       std::function<void(status)> done) override {
+    return inner_.remove_server(server, is_forced, std::move(done));
+  }
+  void clear_losses(std::function<void(status)> done) override {
+    inner_.clear_losses(std::move(done));
+  }
   wire::pool::locate_reply locate(const std::string &namespace_name) const override {
     return inner_.locate(namespace_name);
   }
@@ -177,7 +185,8 @@ class mistaken_coordinator final : public seams::coordinator {
   void transact(std::vector<seams::transaction_condition> conditions,
                 std::vector<seams::transaction_change> changes,
                 transaction_callback done) override {
-    bool const is_departure = changes.size() == 2;
+    bool const is_departure =
+        changes.size() == 2 && changes[1].type == seams::transaction_change::kind::remove;
     if (is_departure && mistake_ == cluster_mistake::lost_departure)
       return;
     if (is_departure && mistake_ == cluster_mistake::unsynced_successor)

@@ -72,8 +72,10 @@ enum class kind : uint16_t {
   stripe_check,
   stripe_hint,
   stripe_evict,
+  cluster_remove,
+  cluster_clear,
 };
-inline constexpr kind last_kind = kind::stripe_evict;
+inline constexpr kind last_kind = kind::cluster_clear;
 
 struct frame {
   uint32_t magic = frame_magic;
@@ -409,9 +411,10 @@ struct cluster_server {
   std::string name, address, domain;
   uint8_t state = 0;  // server_state
   uint32_t primary_count = 0, copy_count = 0, joining_count = 0;
+  std::string problem = {};  // of the link from the server that answers; empty: none
   static bool fields(auto &f, auto &m) {
     return f(m.name) && f(m.address) && f(m.domain) && f(m.state) && f(m.primary_count) &&
-           f(m.copy_count) && f(m.joining_count);
+           f(m.copy_count) && f(m.joining_count) && f(m.problem);
   }
 };
 inline constexpr size_t cluster_server_count_max = 256;  // in a reply
@@ -421,10 +424,11 @@ inline constexpr size_t cluster_server_count_max = 256;  // in a reply
 struct cluster_status_reply {
   uint64_t epoch = 0;
   uint32_t copies = 0, partition_count = 0, missing_count = 0, offline_count = 0, lost_count = 0;
+  uint64_t silence_ns = 0;  // since etcd confirmed this; 0: it is new
   std::vector<cluster_server> servers;
   static bool fields(auto &f, auto &m) {
     return f(m.epoch) && f(m.copies) && f(m.partition_count) && f(m.missing_count) &&
-           f(m.offline_count) && f(m.lost_count) && f(m.servers);
+           f(m.offline_count) && f(m.lost_count) && f(m.silence_ns) && f(m.servers);
   }
 };
 
@@ -434,6 +438,15 @@ struct cluster_drain_request {
   uint8_t is_draining = 0;
   static bool fields(auto &f, auto &m) {
     return f(m.server) && f(m.is_draining);
+  }
+};
+
+// Forgets a server that does not run.
+struct cluster_remove_request {
+  std::string server;
+  uint8_t is_forced = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.server) && f(m.is_forced);
   }
 };
 

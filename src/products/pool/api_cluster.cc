@@ -20,7 +20,8 @@ tnd_status tnd_pool_get_cluster(tnd_pool *pool,
                   reply.partition_count,
                   reply.missing_count,
                   reply.offline_count,
-                  reply.lost_count};
+                  reply.lost_count,
+                  reply.silence_ns};
     }
     for (const wire::pool::cluster_server &server : reply.servers) {
       tnd_pool_server const described{sizeof described,
@@ -31,7 +32,8 @@ tnd_status tnd_pool_get_cluster(tnd_pool *pool,
                                       server.primary_count,
                                       server.copy_count,
                                       server.joining_count,
-                                      0};
+                                      0,
+                                      server.problem.c_str()};
       if (entry != nullptr && entry(context, &described) != 0)
         break;
     }
@@ -47,4 +49,18 @@ tnd_status tnd_pool_set_draining(tnd_pool *pool, const char *server, uint32_t dr
     TND_TRY(check_name(server, "server", false, name));
     return client.set_draining(name, draining != 0);
   });
+}
+
+tnd_status tnd_pool_remove_server(tnd_pool *pool, const char *server, uint32_t force) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    if (force > 1)
+      return fail(status::invalid, "force is 0 or 1");
+    std::string name;
+    TND_TRY(check_name(server, "server", false, name));
+    return client.remove_server(name, force != 0);
+  });
+}
+
+tnd_status tnd_pool_clear_losses(tnd_pool *pool) noexcept {
+  return on_client(pool, [&](pool::client &client) { return client.clear_losses(); });
 }

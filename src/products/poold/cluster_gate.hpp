@@ -88,6 +88,15 @@ class cluster_gate {
   virtual status set_draining(const std::string &server,
                               bool is_draining,
                               std::function<void(status)> done) = 0;
+
+  // Forgets a server that does not run. busy: it runs, or it may have the only copy of something
+  // and the removal is not forced; otherwise as set_draining().
+  virtual status remove_server(const std::string &server,
+                               bool is_forced,
+                               std::function<void(status)> done) = 0;
+
+  // Partitions that began again do not count as lost any more. `done` as of set_draining().
+  virtual void clear_losses(std::function<void(status)> done) = 0;
 };
 
 }  // namespace tanada::poold

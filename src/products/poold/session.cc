@@ -335,6 +335,8 @@ const session::request_handler session::request_handlers[] = {
     {kind::stripe_evict, &session::on_stripe_evict},
     {kind::stripe_check, &session::on_stripe_check},
     {kind::stripe_hint, &session::on_stripe_hint},
+    {kind::cluster_remove, &session::on_cluster_remove},
+    {kind::cluster_clear, &session::on_cluster_clear},
     {kind::replica_begin, &session::on_replica_begin},
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},

@@ -192,7 +192,10 @@ class session {
   status on_locate(std::span<const std::byte> body);
   status require_cluster();
   status on_cluster_status(std::span<const std::byte> body);
+  status require_operator();
   status on_cluster_drain(std::span<const std::byte> body);
+  status on_cluster_remove(std::span<const std::byte> body);
+  status on_cluster_clear(std::span<const std::byte> body);
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
   void send_welcome();

@@ -139,13 +139,36 @@ status session::on_cluster_status(std::span<const std::byte> body) {
   return status::ok;
 }
 
-status session::on_cluster_drain(std::span<const std::byte> body) {
-  cluster_drain_request request;
-  TND_TRY(decode(body, request));
+status session::require_operator() {
   TND_TRY(require_cluster());
   TND_TRY(require_writer());
   if (!keys_->empty() && !key_->allows_all())
     return fail(status::access, "key {} is not valid for all namespaces", key_id_);
+  return status::ok;
+}
+
+status session::on_cluster_remove(std::span<const std::byte> body) {
+  cluster_remove_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_operator());
+  journal_callback const done = defer_until(true, false, {});
+  return cancel_deferral_on_error(service_.cluster->remove_server(
+      request.server, request.is_forced != 0, [done](status code) { done(code); }));
+}
+
+status session::on_cluster_clear(std::span<const std::byte> body) {
+  empty_message request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_operator());
+  journal_callback const done = defer_until(true, false, {});
+  service_.cluster->clear_losses([done](status code) { done(code); });
+  return status::ok;
+}
+
+status session::on_cluster_drain(std::span<const std::byte> body) {
+  cluster_drain_request request;
+  TND_TRY(decode(body, request));
+  TND_TRY(require_operator());
   journal_callback const done = defer_until(true, false, {});
   return cancel_deferral_on_error(service_.cluster->set_draining(
       request.server, request.is_draining != 0, [done](status code) { done(code); }));

@@ -47,7 +47,7 @@ class Server:
                 "--copies", "2", "--lease", f"{self.cluster.lease_s}s", "--web",
                 "--port-file", self.port_file(), *self.options,
             ],
-            env=environment(),
+            env={**environment(), "TND_LOG": "info"},
             stdout=open(self.cluster.folder / f"{self.port}.log", "ab"),
             stderr=subprocess.STDOUT,
             preexec_fn=etcd.end_with_parent,
@@ -359,6 +359,93 @@ def start_alone(server):
         lambda: pool("ls", f"pool://{server.name}/{NAMESPACES[0]}").returncode == 0, "a server"
     )
     return alone
+
+
+def refusal(*words):
+    done = pool("cluster", *words)
+    assert done.returncode == 1, done.stdout
+    return done.stderr
+
+
+def test_a_server_that_is_gone_is_known_until_it_is_removed(cluster):
+    fill(cluster)
+    gone = cluster.servers[2]
+    url = cluster.location("")
+    assert "runs: drain it and stop it first" in refusal("remove", url, gone.name)
+    gone.kill()
+    wait_for(lambda: cluster.entry(gone)["state"] == "away", "a server that is away")
+    wait_for(lambda: cluster.status()["missing"] == 0, "copies on the others")
+    entry = cluster.entry(gone)
+    assert entry["state"] == "away" and entry["copies"] == 0
+    assert pool("cluster", "remove", url, gone.name).returncode == 0
+    assert gone.name not in [server["name"] for server in cluster.status()["servers"]]
+    assert "no server" in refusal("remove", url, gone.name)
+    check(cluster)
+    log = "".join(server.log() for server in cluster.servers[:2])
+    assert f"server {gone.name} is not in the cluster any more" in log
+    assert "partitions are served by this server now" in log
+
+
+def test_what_only_a_removed_server_has_is_lost_by_force(cluster):
+    fill(cluster)
+    url = cluster.location("")
+    kept, *gone = cluster.servers
+    for server in gone:  # as many as there are copies
+        server.kill()
+    wait_for(lambda: all(cluster.entry(server)["state"] == "away" for server in gone), "a loss")
+    assert cluster.status()["offline"] > 0
+    # The one whose lease ended first has nothing that the other has not.
+    refused = [
+        server for server in gone if pool("cluster", "remove", url, server.name).returncode != 0
+    ]
+    assert refused
+    for server in refused:
+        assert "may have the only copy of" in refusal("remove", url, server.name)
+        done = pool("cluster", "remove", "--force", url, server.name)
+        assert done.returncode == 0, done.stderr
+        assert "may have the only copy of" in done.stdout, done.stdout
+    status = cluster.status()
+    assert status["offline"] == 0 and status["lost"] > 0
+    assert [server["name"] for server in status["servers"]] == [kept.name]
+    cluster.must_put(NAMESPACES[0], "first", "again")
+    assert pool("cluster", "clear-lost", url).returncode == 0
+    assert cluster.status()["lost"] == 0
+
+
+def test_status_reports_how_old_it_is(cluster):
+    member = cluster.etcd.members[0]
+    member.send_signal(signal.SIGSTOP)
+    try:
+        wait_for(lambda: cluster.status()["silence_s"] > 3, "an old status")
+        done = pool("cluster", "status", cluster.location(""))
+        assert "etcd does not answer" in done.stdout, done.stdout
+    finally:
+        member.send_signal(signal.SIGCONT)
+    wait_for(lambda: cluster.status()["silence_s"] == 0, "a new status")
+    assert "etcd does not answer" in cluster.servers[0].log()
+
+
+def test_a_server_with_another_key_is_named(tmp_path):
+    try:
+        cluster = Cluster(tmp_path, 2)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    keys = []
+    for server in cluster.servers:
+        path = tmp_path / f"keys-{server.port}"
+        pool("key", "new", "--namespaces", "*", "--output", path)
+        server.options = ("--key-file", path)
+        keys.append(path)
+    first, other = cluster.servers
+    words = ("cluster", "status", f"pool://{first.name}", "--key-file", keys[0])
+    try:
+        first.start()
+        wait_for(lambda: pool(*words).returncode == 0, "a server")
+        other.start()
+        wait_for(lambda: "its key is not that of" in pool(*words).stdout, pool(*words).stdout)
+        assert "its key is not that of" in first.log()
+    finally:
+        cluster.end()
 
 
 def test_a_durable_pool_becomes_a_cluster(tmp_path):

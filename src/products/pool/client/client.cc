@@ -729,4 +729,15 @@ status client::set_draining(const std::string &server, bool is_draining) {
       kind::cluster_drain, cluster_drain_request{server, uint8_t(is_draining ? 1 : 0)}, answer);
 }
 
+status client::remove_server(const std::string &server, bool is_forced) {
+  empty_message answer;
+  return call(
+      kind::cluster_remove, cluster_remove_request{server, uint8_t(is_forced ? 1 : 0)}, answer);
+}
+
+status client::clear_losses() {
+  empty_message answer;
+  return call(kind::cluster_clear, empty_message{}, answer);
+}
+
 }  // namespace tanada::pool

@@ -124,6 +124,8 @@ class client {
 
   status cluster_status(wire::pool::cluster_status_reply &reply);
   status set_draining(const std::string &server, bool is_draining);
+  status remove_server(const std::string &server, bool is_forced);
+  status clear_losses();
 
   // Asynchronous requests, as in tnd_pool_post() and tnd_pool_poll().
   status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);

@@ -17,9 +17,8 @@ class cluster_identity : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  std::string const folder_ =
-      testing::TempDir() + "identity-" +
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::string const folder_ = testing::TempDir() + "identity-" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
 TEST_F(cluster_identity, is_random) {

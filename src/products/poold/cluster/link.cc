@@ -61,12 +61,21 @@ bool replica_link::connect() {
   uint64_t const deadline_ns =
       seams::deadline_after(seams::monotonic_clock().now_ns(), options_.connect_timeout_ns);
   auto connection = options_.dial(deadline_ns);
-  if (!connection.ok())
+  if (!connection.ok()) {
+    changes_.report_problem(options_.peer, "it cannot be reached");
     return false;
+  }
   auto opened = pool::channel::open(
       std::move(connection).value(), {}, options_.key ? &*options_.key : nullptr, deadline_ns);
-  if (!opened.ok())
+  if (!opened.ok()) {
+    bool const is_key = opened.error() == status::access;
+    changes_.report_problem(options_.peer,
+                            is_key ? "its key is not that of this server: all servers need the "
+                                     "same key for all namespaces"
+                                   : last_message());
     return false;
+  }
+  changes_.report_problem(options_.peer, {});
   channel_ = std::move(opened).value();
   connection_count_++;
   reconnect_ns_ = reconnect_ns_min;

@@ -240,6 +240,46 @@ std::vector<replica> surplus_replicas(const partition_record &partition,
   return surplus;
 }
 
+uint32_t count_sole_copies(const cluster_map &map,
+                           const std::string &server,
+                           const std::vector<server_presence> &present) {
+  uint32_t count = 0;
+  for (const partition_record &partition : map.partitions) {
+    bool is_among_replicas = false, has_other = false;
+    for (size_t i = 0; i < partition.replicas.size(); i++) {
+      const replica &run = partition.replicas[i];
+      bool const is_server = run.server == server;
+      is_among_replicas |= is_server;
+      has_other |=
+          !is_server && (partition.is_durable[i] != 0 || find_run(present, run) != nullptr);
+    }
+    count += is_among_replicas && !has_other;
+  }
+  return count;
+}
+
+void forget_server(cluster_map &map,
+                   const std::string &server,
+                   const std::vector<server_presence> &present) {
+  for (uint32_t i = 0; i < map.partitions.size(); i++) {
+    partition_record &partition = map.partitions[i];
+    std::erase_if(partition.joining, [&](const replica &run) { return run.server == server; });
+    auto const desired = desired_servers(i, 1, present);
+    for (size_t k = partition.replicas.size(); k-- > 0;) {
+      if (partition.replicas[k].server != server ||
+          (partition.replicas.size() == 1 && desired.empty()))
+        continue;
+      erase_replica(partition, k);
+      partition.term = k == 0 ? map.epoch : partition.term;
+    }
+    if (!partition.replicas.empty())
+      continue;
+    add_replica(partition, desired[0]->self, desired[0]->is_durable != 0);
+    std::erase(partition.joining, desired[0]->self);
+    partition.was_lost = 1;
+  }
+}
+
 bool complete_join(cluster_map &map, uint32_t partition, const replica &joined, bool is_durable) {
   TND_ASSERT(partition < map.partitions.size());
   partition_record &record = map.partitions[partition];

@@ -97,6 +97,18 @@ bool advance_map(cluster_map &map, const std::vector<server_presence> &present);
 // A joining replica has every acknowledged change, and acknowledges all later ones.
 bool complete_join(cluster_map &map, uint32_t partition, const replica &joined, bool is_durable);
 
+// Partitions that a server which does not run may have the only copy of: no other of their replicas
+// runs or is durable.
+uint32_t count_sole_copies(const cluster_map &map,
+                           const std::string &server,
+                           const std::vector<server_presence> &present);
+
+// Removes a server that does not run; the map's epoch is the new one already. Partitions that had
+// no other replica begin again, empty, and count as lost.
+void forget_server(cluster_map &map,
+                   const std::string &server,
+                   const std::vector<server_presence> &present);
+
 // Backups that the partition has beyond its copies. They are left over once enough others have
 // joined.
 std::vector<replica> surplus_replicas(const partition_record &partition,

@@ -257,6 +257,41 @@ TEST(advance_map, never_removes_the_last_replica_that_runs) {
     EXPECT_FALSE(partition.replicas.empty());
 }
 
+TEST(forget_server, begins_only_what_has_no_other_copy_again) {
+  std::vector<server_presence> present = {server("a", {}, true), server("b"), server("c")};
+  cluster_map map = settle(first_map(present[0], 1), present);
+  auto const lost = present[1];
+  present.erase(present.begin() + 1);
+  uint32_t served = 0;
+  for (const partition_record &partition : map.partitions)
+    served += partition.replicas[0] == lost.self;
+  ASSERT_GT(served, 0u);
+  EXPECT_EQ(count_sole_copies(map, "b", present), served);
+  EXPECT_EQ(count_sole_copies(map, "none", present), 0u);
+  cluster_map const before = map;
+  map.epoch++;
+  forget_server(map, "b", present);
+  EXPECT_EQ(count_sole_copies(map, "b", present), 0u);
+  for (uint32_t i = 0; i < partition_count; i++) {
+    bool const was_there = before.partitions[i].replicas[0] == lost.self;
+    EXPECT_EQ(map.partitions[i].was_lost, was_there ? 1 : 0);
+    EXPECT_EQ(map.partitions[i].term, was_there ? map.epoch : before.partitions[i].term);
+    EXPECT_EQ(map.partitions[i].replicas.size(), 1u);
+    EXPECT_NE(map.partitions[i].replicas[0], lost.self);
+  }
+}
+
+TEST(forget_server, relies_on_other_copies_that_run_or_are_durable) {
+  std::vector<server_presence> present = {server("a"), server("b")};
+  cluster_map const map = settle(first_map(present[0], 2), present);
+  EXPECT_EQ(count_sole_copies(map, "a", {present[1]}), 0u);
+  EXPECT_EQ(count_sole_copies(map, "a", {}), partition_count) << "b has only its memory";
+  cluster_map durable = map;
+  for (partition_record &partition : durable.partitions)
+    partition.is_durable = {1, 1};
+  EXPECT_EQ(count_sole_copies(durable, "a", {}), 0u);
+}
+
 TEST(hand_over, is_refused_to_a_server_that_is_no_replica) {
   auto present = servers(3);
   cluster_map map = settle(first_map(present[0], 2), present);

@@ -49,6 +49,18 @@ void membership::progress() {
   if (lease_ != seams::no_lease && !is_renewing_ && time_ns >= renew_ns_)
     renew_lease();
   propose_if_due();
+  administer_some();
+  log_silence();
+}
+
+void membership::log_silence() {
+  bool const is_silent =
+      lease_ != seams::no_lease && silence_ns() > options_.lease_s * second_ns / 2;
+  if (!is_silent || std::exchange(is_silent_, true))
+    return;
+  log(log_level::warning,
+      "pool: etcd does not answer: this server serves until its lease ends in {:.3g} s",
+      double(lease_end_ns() - std::min(lease_end_ns(), now_ns())) / 1e9);
 }
 
 uint64_t membership::due_ns() const {
@@ -57,7 +69,7 @@ uint64_t membership::due_ns() const {
     due = std::min(due, renew_ns_);
   if (!is_requesting_ && stage_ != stage::watching)
     due = std::min(due, retry_ns_);
-  if (is_leaving_)
+  if (is_leaving_ || !administrations_.empty())
     return std::min(due, now_ns() + retry_delay_ns);
   bool const has_check = has_edits_ || checked_ != std::pair{map_revision_, changed_ns_};
   if (stage_ == stage::watching && !is_proposing_ && has_check &&
@@ -93,7 +105,9 @@ void membership::grant_lease() {
 // A lease ends no earlier than its time after the request for it was sent.
 void membership::extend_lease(uint64_t sent_ns) {
   uint64_t const lease_ns = options_.lease_s * second_ns;
-  lease_sent_ns_ = sent_ns;
+  lease_sent_ns_.store(sent_ns, std::memory_order_release);
+  if (std::exchange(is_silent_, false))
+    log(log_level::info, "pool: etcd answers again");
   renew_ns_ = sent_ns + lease_ns / renewals_per_lease;
   if (is_view_applied_)
     lease_end_ns_.store(sent_ns + lease_ns * (100 - options_.drift_percent) / 100,
@@ -151,20 +165,6 @@ void membership::leave() {
   });
 }
 
-void membership::set_draining(const std::string &server,
-                              bool is_draining,
-                              std::function<void(status)> done) {
-  seams::transaction_change change;
-  change.type =
-      is_draining ? seams::transaction_change::kind::put : seams::transaction_change::kind::remove;
-  change.key = drain_prefix() + server;
-  store_.transact({},
-                  {std::move(change)},
-                  [done = std::move(done)](result<seams::transaction_outcome> outcome) {
-                    done(outcome.error());
-                  });
-}
-
 // ---- the presence
 
 // An earlier run of this server may still be present. Its lease has to end first.
@@ -175,8 +175,11 @@ void membership::announce() {
   put.key = presence_key();
   put.value = encode_presence(options_.self);
   put.lease = lease_;
+  seams::transaction_change note;  // stays when the server is lost
+  note.key = known_prefix() + options_.self.self.server;
+  note.value = put.value;
   store_.transact({{presence_key(), 0}},
-                  {std::move(put)},
+                  {std::move(put), std::move(note)},
                   [this, attempt](result<seams::transaction_outcome> outcome) {
                     if (attempt != attempt_ || stage_ != stage::announcing)
                       return;
@@ -230,6 +233,7 @@ void membership::read_all() {
 void membership::apply_range(const seams::coordinated_range &range) {
   presences_.clear();
   draining_.clear();
+  known_.clear();
   bool has_map = false;
   for (const seams::coordinated_entry &entry : range.entries) {
     has_map |= entry.key == map_key();
@@ -263,6 +267,7 @@ void membership::apply_event(const seams::watch_event &event) {
   if (!event.is_removed)
     return apply_entry(event.entry);
   presences_.erase(event.entry.key);
+  known_.erase(event.entry.key);
   if (event.entry.key.starts_with(drain_prefix()))
     draining_.erase(event.entry.key.substr(drain_prefix().size()));
   if (event.entry.key == map_key())
@@ -281,10 +286,11 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
       log(log_level::error, "pool: the cluster's map cannot be decoded; the last one stays");
   } else if (entry.key.starts_with(drain_prefix())) {
     draining_.insert(entry.key.substr(drain_prefix().size()));
-  } else if (entry.key.starts_with(presence_prefix())) {
+  } else if (entry.key.starts_with(presence_prefix()) || entry.key.starts_with(known_prefix())) {
     auto presence = decode_presence(entry.value);
+    auto &list = entry.key.starts_with(known_prefix()) ? known_ : presences_;
     if (presence.ok())
-      presences_[entry.key] = std::move(presence).value();
+      list[entry.key] = std::move(presence).value();
   }
 }
 

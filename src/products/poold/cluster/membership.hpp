@@ -2,7 +2,9 @@
 // and its proposals for the next map.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -80,6 +82,33 @@ class membership {
   // restarts.
   void set_draining(const std::string &server, bool is_draining, std::function<void(status)> done);
 
+  // What an operator asks for. `done` is called from progress(). again: etcd did not do it within
+  // some seconds. busy: the server runs, or it may have the only copy of something and the request
+  // is not forced.
+  struct administration {
+    enum class kind { remove_server, clear_losses };
+    kind type = kind::remove_server;
+    std::string server = {};
+    bool is_forced = false;
+    std::function<void(status)> done = {};
+    uint64_t deadline_ns = 0;
+  };
+  void administer(administration request);
+
+  // For how long etcd has not confirmed what this server knows. By any thread.
+  uint64_t silence_ns() const {
+    uint64_t const sent_ns = lease_sent_ns_.load(std::memory_order_acquire);
+    return now_ns() - std::min(now_ns(), sent_ns);
+  }
+
+  // Servers that have been in the cluster and were not removed.
+  std::vector<server_presence> known() const {
+    std::vector<server_presence> servers;
+    for (auto const &[key, server] : known_)
+      servers.push_back(server);
+    return servers;
+  }
+
   // Leaves the cluster, and lets others take over at once: a transaction replaces this server in
   // the map and removes its presence. It is made again for each newer map until it succeeds.
   // Nothing may be served any more, and every change must be settled.
@@ -131,6 +160,9 @@ class membership {
   std::string drain_prefix() const {
     return options_.prefix + "draining/";
   }
+  std::string known_prefix() const {
+    return options_.prefix + "known/";
+  }
   std::string presence_key() const {
     return presence_prefix() + options_.self.self.server;
   }
@@ -163,6 +195,11 @@ class membership {
   bool make_first(cluster_map &candidate);
   bool adopt_identity(const std::string &identity);
   void refuse(std::string reason);
+  void log_silence();
+  void administer_some();
+  bool may_remove(const administration &request) const;
+  void send_administration(const cluster_map &candidate);
+  void finish_administration(status code);
   uint64_t rank() const;
 
   seams::coordinator &store_;
@@ -176,11 +213,17 @@ class membership {
   seams::lease_id lease_ = seams::no_lease;
   std::atomic<uint64_t> lease_end_ns_{0};
   bool is_renewing_ = false, is_view_applied_ = false;
-  uint64_t renew_ns_ = 0, lease_sent_ns_ = 0;
+  uint64_t renew_ns_ = 0;
+  std::atomic<uint64_t> lease_sent_ns_{0};
+  bool is_silent_ = false;  // etcd has not answered for a while
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   uint64_t map_revision_ = 0;                         // of the map's key; 0: no map exists
   std::map<std::string, server_presence> presences_;  // by key
+  std::map<std::string, server_presence> known_;      // by key
   std::set<std::string> draining_;                    // names of servers
+  std::deque<administration> administrations_;        // the first is under way
+  bool is_administering_ = false;                     // a transaction is outstanding
+  uint64_t administered_ns_ = 0;                      // when the next one may be sent
   std::vector<server_presence> present_;
   bool has_edits_ = false, is_proposing_ = false, is_leaving_ = false;
   std::atomic<bool> has_left_{false}, has_answer_{false};

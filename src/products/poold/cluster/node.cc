@@ -30,10 +30,17 @@ cluster_node::cluster_node(options settings, seams::coordinator &store, journal 
            .clock = options_.member.clock,
            .lease_end_ns = [this] { return membership_.lease_end_ns(); },
            .wake = [this] { wake(); },
+           .silence_ns = [this] { return membership_.silence_ns(); },
            .drain =
                [this](
                    const std::string &server, bool is_draining, std::function<void(status)> done) {
-                 post_drain(server, is_draining, std::move(done));
+                 post([this, server, is_draining, done = std::move(done)] {
+                   membership_.set_draining(server, is_draining, done);
+                 });
+               },
+           .administer =
+               [this](membership::administration request) {
+                 post([this, request = std::move(request)] { membership_.administer(request); });
                }}},
       membership_{store,
                   options_.member,
@@ -83,9 +90,11 @@ void cluster_node::apply_changes() {
   if (!std::exchange(is_changed_, false))
     return membership_.confirm_applied();
   auto const map = membership_.map();
+  changes_.set_known(membership_.known());
   objects_->exclude_changes([&] { changes_.apply_map(map, membership_.present()); });
   {
     lock_guard lock{mutex_};
+    log_servers(membership_.present());
     present_ = membership_.present();
   }
   update_links();
@@ -168,30 +177,43 @@ void cluster_node::end_link(link_entry &entry) {
   entry.link.reset();
 }
 
-void cluster_node::post_drain(const std::string &server,
-                              bool is_draining,
-                              std::function<void(status)> done) {
+void cluster_node::post(std::function<void()> task) {
   {
     lock_guard lock{mutex_};
-    drains_.push_back({server, is_draining, std::move(done)});
+    tasks_.push_back(std::move(task));
   }
   wake();
 }
 
-void cluster_node::send_drains() {
-  std::vector<drain_request> requests;
+void cluster_node::run_tasks() {
+  std::vector<std::function<void()>> tasks;
   {
     lock_guard lock{mutex_};
-    requests.swap(drains_);
+    tasks.swap(tasks_);
   }
-  for (drain_request &request : requests)
-    membership_.set_draining(request.server, request.is_draining, std::move(request.done));
+  for (auto const &task : tasks)
+    task();
+}
+
+void cluster_node::log_servers(const std::vector<server_presence> &present) {
+  auto const has_run = [](const std::vector<server_presence> &list, const replica &run) {
+    return std::any_of(
+        list.begin(), list.end(), [&](auto const &entry) { return entry.self == run; });
+  };
+  for (const server_presence &server : present)
+    if (!has_run(present_, server.self))
+      log(log_level::info, "pool: server {} is in the cluster", server.self.server);
+  for (const server_presence &server : present_)
+    if (!has_run(present, server.self))
+      log(log_level::warning,
+          "pool: server {} is not in the cluster any more: it has left, or its lease has ended",
+          server.self.server);
 }
 
 void cluster_node::progress() {
   if (std::exchange(is_progressing_, true))
     return;
-  send_drains();
+  run_tasks();
   membership_.progress();
   apply_changes();
   purge_some();

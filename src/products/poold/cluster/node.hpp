@@ -94,8 +94,10 @@ class cluster_node {
   void update_links();
   void begin_link(const server_presence &server);
   void end_link(link_entry &entry);
-  void post_drain(const std::string &server, bool is_draining, std::function<void(status)> done);
-  void send_drains();
+  // Runs the task in the cluster's thread.
+  void post(std::function<void()> task);
+  void run_tasks();
+  void log_servers(const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
   void purge_some();
   void wake();
   void run_sweeper();
@@ -111,12 +113,7 @@ class cluster_node {
   mutable mutex mutex_;
   std::map<std::string, std::unique_ptr<link_entry>> links_ TND_GUARDED_BY(mutex_);
   std::vector<server_presence> present_ TND_GUARDED_BY(mutex_);
-  struct drain_request {
-    std::string server;
-    bool is_draining;
-    std::function<void(status)> done;
-  };
-  std::vector<drain_request> drains_ TND_GUARDED_BY(mutex_);  // not sent yet
+  std::vector<std::function<void()>> tasks_ TND_GUARDED_BY(mutex_);
   std::unique_ptr<stripe_sweeper> sweeper_;
   std::shared_ptr<stripe_ledger> striped_;  // of the catalog, which may end first
   seams::waker sweeper_waker_;

@@ -270,95 +270,12 @@ wire::pool::locate_reply replication::locate(const std::string &namespace_name) 
   return reply;
 }
 
-wire::pool::stripe_places_reply replication::stripe_places() const {
-  wire::pool::stripe_places_reply reply;
-  auto const map = map_.load();
-  if (map == nullptr)
-    return reply;
-  lock_guard lock{mutex_};
-  std::map<std::string, uint8_t> indices;  // by server
-  for (auto const &[name, server] : servers_) {
-    if (reply.servers.size() == wire::pool::no_stripe_server)
-      break;
-    indices[name] = uint8_t(reply.servers.size());
-    reply.servers.push_back({server.address, server.weight});
-  }
-  auto const index_of = [&](const std::vector<replica> &replicas, size_t i) {
-    auto const it = i < replicas.size() ? indices.find(replicas[i].server) : indices.end();
-    return it == indices.end() ? wire::pool::no_stripe_server : it->second;
-  };
-  for (const partition_record &partition : map->partitions) {
-    reply.primaries.push_back(index_of(partition.replicas, 0));
-    reply.backups.push_back(index_of(partition.replicas, 1));
-  }
-  return reply;
-}
-
-void replication::describe_partition(
-    const partition_record &partition,
-    wire::pool::cluster_status_reply &reply,
-    std::map<std::string, wire::pool::cluster_server> &servers) const {
-  TND_ASSERT(mutex_.is_held());
-  auto const entry_of = [&](const replica &run) -> wire::pool::cluster_server & {
-    auto const [it, is_new] = servers.try_emplace(run.server);
-    if (is_new)
-      it->second = {run.server, {}, {}, uint8_t(wire::pool::server_state::away)};
-    return it->second;
-  };
-  size_t running_count = 0;
-  entry_of(partition.replicas.front()).primary_count++;
-  for (const replica &run : partition.replicas) {
-    entry_of(run).copy_count++;
-    auto const server = servers_.find(run.server);
-    running_count += server != servers_.end() && server->second.self == run;
-  }
-  for (const replica &run : partition.joining)
-    entry_of(run).joining_count++;
-  reply.missing_count += reply.copies - std::min<uint32_t>(reply.copies, uint32_t(running_count));
-  reply.offline_count += running_count == 0;
-  reply.lost_count += partition.was_lost;
-}
-
-wire::pool::cluster_status_reply replication::describe() const {
-  wire::pool::cluster_status_reply reply;
-  auto const map = map_.load();
-  if (map == nullptr)
-    return reply;
-  reply.epoch = map->epoch;
-  reply.copies = map->copies;
-  reply.partition_count = partition_count;
-  std::map<std::string, wire::pool::cluster_server> servers;
-  lock_guard lock{mutex_};
-  for (auto const &[name, server] : servers_) {
-    auto const state =
-        server.is_draining != 0 ? wire::pool::server_state::draining : wire::pool::server_state::up;
-    servers[name] = {name, server.address, server.domain, uint8_t(state)};
-  }
-  for (const partition_record &partition : map->partitions)
-    describe_partition(partition, reply, servers);
-  for (auto &[name, server] : servers)
-    if (reply.servers.size() < wire::pool::cluster_server_count_max)
-      reply.servers.push_back(std::move(server));
-  return reply;
-}
-
-status replication::set_draining(const std::string &server,
-                                 bool is_draining,
-                                 std::function<void(status)> done) {
-  bool is_known = false;
-  for (const wire::pool::cluster_server &entry : describe().servers)
-    is_known |= entry.name == server;
-  if (!is_known)
-    return fail(status::no_entry, "the cluster has no server {}", server);
-  options_.drain(server, is_draining, std::move(done));
-  return status::ok;
-}
-
 // ---- the map
 
 void replication::apply_map(std::shared_ptr<const cluster_map> map,
                             const std::vector<server_presence> &present) {
   callbacks due;
+  uint32_t begun_count = 0, ended_count = 0;
   {
     lock_guard lock{mutex_};
     servers_.clear();
@@ -370,10 +287,14 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
         partition_state &state = partitions_[i];
         const partition_record &record = map->partitions[i];
         bool const is_primary = record.replicas.front() == options_.self;
-        if (state.is_primary && (!is_primary || state.term != record.term))
+        if (state.is_primary && (!is_primary || state.term != record.term)) {
+          ended_count += !is_primary;
           end_term(state, due);
-        if (is_primary && !state.is_primary)
+        }
+        if (is_primary && !state.is_primary) {
+          begun_count++;
           begin_term(state, record, due);
+        }
         if (is_primary) {
           if (before != nullptr)
             detach_rejoined(state, i, *before, *map);
@@ -385,6 +306,11 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
     }
     has_edits_.store(true);
   }
+  if (begun_count + ended_count > 0)
+    log(log_level::info,
+        "pool: {} partitions are served by this server now, and {} not any more",
+        begun_count,
+        ended_count);
   call(due);
 }
 

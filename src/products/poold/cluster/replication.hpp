@@ -12,7 +12,7 @@
 
 #include "core/base/mutex.hpp"
 #include "products/poold/cluster/backup.hpp"
-#include "products/poold/cluster/map.hpp"
+#include "products/poold/cluster/membership.hpp"
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/journal.hpp"
 #include "seams/clock/clock.hpp"
@@ -47,10 +47,12 @@ class replication final : public journal, public cluster_gate {
     journal *local = nullptr;  // null: nothing outlives the daemon
     seams::clock *clock = &seams::monotonic_clock();
     std::function<uint64_t()> lease_end_ns;
-    std::function<void()> wake;  // the owner calls progress() soon
-    // Posts the request of set_draining().
+    std::function<void()> wake;            // the owner calls progress() soon
+    std::function<uint64_t()> silence_ns;  // see membership
+    // Post the requests of operators.
     std::function<void(const std::string &server, bool is_draining, std::function<void(status)>)>
         drain;
+    std::function<void(membership::administration request)> administer;
   };
   explicit replication(options settings);
 
@@ -93,8 +95,14 @@ class replication final : public journal, public cluster_gate {
   status set_draining(const std::string &server,
                       bool is_draining,
                       std::function<void(status)> done) override;
+  status remove_server(const std::string &server,
+                       bool is_forced,
+                       std::function<void(status)> done) override;
+  void clear_losses(std::function<void(status)> done) override;
 
   // ---- the owner's calls
+  // Servers that have been in the cluster and were not removed.
+  void set_known(std::vector<server_presence> servers);
   void apply_map(std::shared_ptr<const cluster_map> map,
                  const std::vector<server_presence> &present);
   // As membership::map_editor.
@@ -105,6 +113,9 @@ class replication final : public journal, public cluster_gate {
   bool close();
   // Servers that links are needed to.
   std::vector<replica> wanted_links() const;
+
+  // Why the link has no connection; empty: it has one. For describe().
+  void report_problem(const replica &peer, const std::string &problem);
 
   // ---- a link's calls; `peer` is the server at its other end
   struct assignment {
@@ -212,6 +223,7 @@ class replication final : public journal, public cluster_gate {
                  const std::vector<change> &changes,
                  const std::shared_ptr<group> &added,
                  journal_callback done);
+  std::map<std::string, wire::pool::cluster_server> describe_servers() const TND_REQUIRES(mutex_);
   void describe_partition(const partition_record &partition,
                           wire::pool::cluster_status_reply &reply,
                           std::map<std::string, wire::pool::cluster_server> &servers) const
@@ -231,6 +243,8 @@ class replication final : public journal, public cluster_gate {
   std::atomic<uint64_t> next_striped_{1};
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   std::map<std::string, server_presence> servers_ TND_GUARDED_BY(mutex_);  // by name
+  std::vector<server_presence> known_ TND_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> problems_ TND_GUARDED_BY(mutex_);  // by server
 };
 
 }  // namespace tanada::poold

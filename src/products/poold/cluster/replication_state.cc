@@ -1,0 +1,175 @@
+// What a server reports about its cluster, and what operators change in it.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/assert.hpp"
+#include "core/base/log.hpp"
+#include "products/poold/cluster/replication.hpp"
+
+namespace tanada::poold {
+
+namespace {
+
+// Renewals of a lease come more often than that.
+constexpr uint64_t silence_ns_min = 3'000'000'000;
+
+}  // namespace
+
+void replication::describe_partition(
+    const partition_record &partition,
+    wire::pool::cluster_status_reply &reply,
+    std::map<std::string, wire::pool::cluster_server> &servers) const {
+  TND_ASSERT(mutex_.is_held());
+  auto const entry_of = [&](const replica &run) -> wire::pool::cluster_server & {
+    auto const [it, is_new] = servers.try_emplace(run.server);
+    if (is_new)
+      it->second = {run.server, {}, {}, uint8_t(wire::pool::server_state::away)};
+    return it->second;
+  };
+  size_t running_count = 0;
+  entry_of(partition.replicas.front()).primary_count++;
+  for (const replica &run : partition.replicas) {
+    entry_of(run).copy_count++;
+    auto const server = servers_.find(run.server);
+    running_count += server != servers_.end() && server->second.self == run;
+  }
+  for (const replica &run : partition.joining)
+    entry_of(run).joining_count++;
+  reply.missing_count += reply.copies - std::min<uint32_t>(reply.copies, uint32_t(running_count));
+  reply.offline_count += running_count == 0;
+  reply.lost_count += partition.was_lost;
+}
+
+// Servers by name, without their partitions.
+std::map<std::string, wire::pool::cluster_server> replication::describe_servers() const {
+  TND_ASSERT(mutex_.is_held());
+  using wire::pool::server_state;
+  std::map<std::string, wire::pool::cluster_server> servers;
+  auto const add = [&](const server_presence &server, server_state state) {
+    auto const problem = problems_.find(server.self.server);
+    bool const is_linked = queues_.contains(server.self.server);
+    wire::pool::cluster_server &entry = servers[server.self.server];
+    entry = {server.self.server, server.address, server.domain, uint8_t(state)};
+    if (is_linked && problem != problems_.end())
+      entry.problem = problem->second;
+  };
+  for (const server_presence &server : known_)
+    add(server, server_state::away);
+  for (auto const &[name, server] : servers_)
+    add(server, server.is_draining != 0 ? server_state::draining : server_state::up);
+  return servers;
+}
+
+wire::pool::cluster_status_reply replication::describe() const {
+  wire::pool::cluster_status_reply reply;
+  auto const map = map_.load();
+  if (map == nullptr)
+    return reply;
+  reply.epoch = map->epoch;
+  reply.copies = map->copies;
+  reply.partition_count = partition_count;
+  uint64_t const silence_ns = options_.silence_ns ? options_.silence_ns() : 0;
+  reply.silence_ns = silence_ns < silence_ns_min ? 0 : silence_ns;
+  lock_guard lock{mutex_};
+  auto servers = describe_servers();
+  for (const partition_record &partition : map->partitions)
+    describe_partition(partition, reply, servers);
+  for (auto &[name, server] : servers)
+    if (reply.servers.size() < wire::pool::cluster_server_count_max)
+      reply.servers.push_back(std::move(server));
+  return reply;
+}
+
+wire::pool::stripe_places_reply replication::stripe_places() const {
+  wire::pool::stripe_places_reply reply;
+  auto const map = map_.load();
+  if (map == nullptr)
+    return reply;
+  lock_guard lock{mutex_};
+  std::map<std::string, uint8_t> indices;  // by server
+  for (auto const &[name, server] : servers_) {
+    if (reply.servers.size() == wire::pool::no_stripe_server)
+      break;
+    indices[name] = uint8_t(reply.servers.size());
+    reply.servers.push_back({server.address, server.weight});
+  }
+  auto const index_of = [&](const std::vector<replica> &replicas, size_t i) {
+    auto const it = i < replicas.size() ? indices.find(replicas[i].server) : indices.end();
+    return it == indices.end() ? wire::pool::no_stripe_server : it->second;
+  };
+  for (const partition_record &partition : map->partitions) {
+    reply.primaries.push_back(index_of(partition.replicas, 0));
+    reply.backups.push_back(index_of(partition.replicas, 1));
+  }
+  return reply;
+}
+
+status replication::set_draining(const std::string &server,
+                                 bool is_draining,
+                                 std::function<void(status)> done) {
+  bool is_known = false;
+  for (const wire::pool::cluster_server &entry : describe().servers)
+    is_known |= entry.name == server;
+  if (!is_known)
+    return fail(status::no_entry, "the cluster has no server {}", server);
+  options_.drain(server, is_draining, std::move(done));
+  return status::ok;
+}
+
+status replication::remove_server(const std::string &server,
+                                  bool is_forced,
+                                  std::function<void(status)> done) {
+  bool is_known = false, is_running = false;
+  for (const wire::pool::cluster_server &entry : describe().servers) {
+    is_known |= entry.name == server;
+    is_running |= entry.name == server && entry.state != uint8_t(wire::pool::server_state::away);
+  }
+  if (!is_known)
+    return fail(status::no_entry, "the cluster has no server {}", server);
+  if (is_running)
+    return fail(status::busy, "server {} runs: drain it and stop it first", server);
+  std::vector<server_presence> present;
+  {
+    lock_guard lock{mutex_};
+    for (auto const &[name, entry] : servers_)
+      present.push_back(entry);
+  }
+  uint32_t const sole_count = count_sole_copies(*map_.load(), server, present);
+  if (sole_count > 0 && !is_forced)
+    return fail(status::busy,
+                "server {} may have the only copy of {} of {} partitions",
+                server,
+                sole_count,
+                partition_count);
+  if (sole_count > 0)
+    log(log_level::warning,
+        "pool: {} partitions begin again, empty: server {} is removed by force",
+        sole_count,
+        server);
+  options_.administer(
+      {membership::administration::kind::remove_server, server, is_forced, std::move(done)});
+  return status::ok;
+}
+
+void replication::clear_losses(std::function<void(status)> done) {
+  options_.administer({membership::administration::kind::clear_losses, {}, false, std::move(done)});
+}
+
+void replication::set_known(std::vector<server_presence> servers) {
+  lock_guard lock{mutex_};
+  known_ = std::move(servers);
+}
+
+void replication::report_problem(const replica &peer, const std::string &problem) {
+  {
+    lock_guard lock{mutex_};
+    std::string &reported = problems_[peer.server];
+    if (reported == problem)
+      return;
+    reported = problem;
+  }
+  if (!problem.empty())
+    log(log_level::warning, "pool: server {}: {}", peer.server, problem);
+}
+
+}  // namespace tanada::poold
