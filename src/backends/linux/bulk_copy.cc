@@ -97,4 +97,11 @@ void copy_to_other_processor(void *target, const void *source, size_t size) noex
 
 #endif
 
+void fetch_from_other_processor(const void *source, size_t size) noexcept {
+  constexpr size_t line_size = 64, size_max = 8192;
+  auto const *bytes = static_cast<const char *>(source);
+  for (size_t offset = 0; offset < size && offset < size_max; offset += line_size)
+    __builtin_prefetch(bytes + offset, 0, 3);
+}
+
 }  // namespace tanada::seams

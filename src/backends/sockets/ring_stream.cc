@@ -9,6 +9,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "seams/os/bulk_copy.hpp"
 
 namespace tanada::backends {
 namespace {
@@ -101,8 +102,10 @@ uint64_t ring_stream::copy_out(std::span<const iovec> parts, uint64_t size) noex
     auto *const target = static_cast<std::byte *>(part.iov_base);
     uint64_t const position = (head_ + received) % capacity;
     uint64_t const first = std::min(part_size, capacity - position);
-    if (first > 0)
+    if (first > 0) {
+      seams::fetch_from_other_processor(incoming_bytes_ + position, first);
       std::memcpy(target, incoming_bytes_ + position, first);
+    }
     if (first < part_size)
       std::memcpy(target + first, incoming_bytes_, part_size - first);
     received += part_size;

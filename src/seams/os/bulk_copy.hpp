@@ -16,4 +16,8 @@ void copy_past_caches(void *target, const void *source, size_t size) noexcept;
 // see the bytes.
 void copy_to_other_processor(void *target, const void *source, size_t size) noexcept;
 
+// Requests the first pages of `size` bytes before a copy from them. For bytes that another
+// processor has written: its caches deliver them one after the other otherwise.
+void fetch_from_other_processor(const void *source, size_t size) noexcept;
+
 }  // namespace tanada::seams

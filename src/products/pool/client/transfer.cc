@@ -7,6 +7,7 @@
 #include "products/pool/client/box.hpp"
 #include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
+#include "seams/os/bulk_copy.hpp"
 
 namespace tanada::pool {
 
@@ -571,6 +572,8 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   std::vector<iovec> parts;
   TND_TRY(segments_.parts_of(object.pieces, 0, object.about.size, parts));
   checksum sum{verify ? checksum_kind(object.about.checksum_kind) : checksum_kind::none};
+  if (parts.size() == 1 && object.about.size <= inline_size_max)
+    seams::fetch_from_other_processor(parts[0].iov_base, parts[0].iov_len);
   copy_parts(parts, static_cast<std::byte *>(target), false, sum);
   count_mapped(mapping_path(false, false), object.about.size, false);
   if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
