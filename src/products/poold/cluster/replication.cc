@@ -415,6 +415,10 @@ std::vector<replica> replication::wanted_links() const {
 
 bool replication::edit_map(cluster_map &candidate, const std::vector<server_presence> &present) {
   lock_guard lock{mutex_};
+  auto const map = map_.load();
+  // The links are those of an earlier map: apply_map() comes first, and has edits again.
+  if (map == nullptr || map->epoch + 1 != candidate.epoch)
+    return false;
   bool is_edited = false;
   for (uint32_t i = 0; i < partition_count; i++)
     if (partitions_[i].is_primary)
