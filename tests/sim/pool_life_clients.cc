@@ -241,7 +241,7 @@ void pool_life::change_by(actor &who,
                           const std::string &what,
                           const std::function<status()> &call) {
   begin_call();
-  status const code = who.client->ensure_connected();
+  status const code = who.client->ensure_connected(false);
   uint64_t const lived = life_;
   if (code != status::ok) {
     call_deadline_ns_ = never;
