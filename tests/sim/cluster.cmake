@@ -14,5 +14,5 @@ add_test(NAME cluster_sim_repeat COMMAND cluster_sim --gtest_filter=*repeat*:mem
 set_tests_properties(cluster_sim_repeat PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 # The mistakes that few seeds find. The others take minutes: make test-sim runs them.
 add_test(NAME cluster_sim_planted
-         COMMAND cluster_sim --gtest_filter=*planted*/0:*planted*/5:*planted*/9)
+         COMMAND cluster_sim --gtest_filter=*planted*/0:*planted*/13:*planted*/15)
 set_tests_properties(cluster_sim_planted PROPERTIES TIMEOUT 600 ENVIRONMENT TND_LOG=off)
