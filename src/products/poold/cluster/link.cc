@@ -235,10 +235,11 @@ bool replica_link::release_some() {
       return;
     awaits_reply_ = false;
     step_ = step::idle;
+    // The peer may know of a new term.
     if (received.code == status::ok)
       changes_.finish_release(options_.peer, target_);
     else
-      failure_ = received.code;
+      sync_retry_ns_ = options_.clock->now_ns() + compare_retry_ns;
   });
   (void)channel_->progress(0);
   return true;
