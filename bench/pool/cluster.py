@@ -31,6 +31,8 @@ from pool_daemon import BUILD, Daemon  # noqa: E402
 from results import print_short  # noqa: E402
 
 SIZE = 4096
+FILL_COUNT = 64  # objects of 8 MiB in namespaces of their own
+FILL_PUT_SIZE = 1 << 20
 SPACES = [f"space{i}" for i in range(6)]
 LIMIT_S = 120
 
@@ -95,7 +97,8 @@ class Servers:
             if done.returncode == 0:
                 status = json.loads(done.stdout)
                 shares = [server["primaries"] for server in status["servers"]]
-                if status["missing"] == 0 and len(shares) == 3 and min(shares) > 0:
+                is_complete = len(shares) == len(self.servers) and min(shares) > 0
+                if status["missing"] == 0 and is_complete:
                     return
             time.sleep(0.05)
         sys.exit("bench: the cluster is never whole")
@@ -219,8 +222,44 @@ def lose_a_server(servers, number, call, is_stopped=False):
     return max(slowest)
 
 
-def row(what, unit, value, rival, bar):
-    """`rival`: its name and its value; the ratio is held to the bar. Lower is better."""
+def fill_rows(folder, member, options):
+    """Puts while a third server gets its copies."""
+    url = f"etcd://127.0.0.1:{member.client_ports[0]}/filled"
+    home = folder / "filled"
+    home.mkdir()
+    servers = Servers(home, url, options.lease, False)
+    late = servers.servers.pop()
+    source = home / "source"
+    source.write_bytes(bytes(8 << 20))
+    with servers:
+        for i in range(FILL_COUNT):
+            must("cp", "-q", source, servers.place(f"fill{i}", "object"))
+        words = ["bench", servers.place("space0"), "--sizes", FILL_PUT_SIZE]
+        words += ["--seconds", options.seconds, "--json"]
+
+        def put_rate():
+            return json.loads(must(*words))["results"][0]["put"]["bytes_per_second"]
+
+        alone = put_rate()
+        late.start()
+        deadline = time.monotonic() + LIMIT_S
+        while not any(server["joining"] for server in servers.status()["servers"]):
+            if time.monotonic() > deadline:
+                sys.exit("bench: the third server is not filled")
+        filled = put_rate()
+        is_under_way = servers.status()["missing"] > 0 or any(
+            server["joining"] for server in servers.status()["servers"]
+        )
+        late.process.kill()
+        late.process.wait()
+    if not is_under_way:
+        print("bench: the server was filled before the puts ended", file=sys.stderr)
+    rival = ("before", alone / 1e6)
+    yield row("puts while a server is filled", "MB/s", filled / 1e6, rival, 0.7, "higher")
+
+
+def row(what, unit, value, rival, bar, better="lower"):
+    """`rival`: its name and its value; the ratio is held to the bar."""
     name, rival_value = rival
     ratio = None if rival_value is None else float(f"{value / rival_value:.4g}")
     return {
@@ -231,8 +270,10 @@ def row(what, unit, value, rival, bar):
         "rival_value": "missing" if rival_value is None else float(f"{rival_value:.4g}"),
         "ratio": ratio,
         "bar": bar,
-        "better": "lower",
-        "met": None if ratio is None or bar is None else ratio <= bar,
+        "better": better,
+        "met": None
+        if ratio is None or bar is None
+        else (ratio <= bar if better == "lower" else ratio >= bar),
     }
 
 
@@ -300,7 +341,11 @@ def main():
         member = etcd.Cluster(folder, 1, False)
         member.start()
         try:
-            rows = [*commit_rows(folder, member, options), *loss_rows(folder, member, options)]
+            rows = [
+                *commit_rows(folder, member, options),
+                *loss_rows(folder, member, options),
+                *fill_rows(folder, member, options),
+            ]
         finally:
             member.end()
     for each in rows:

@@ -147,6 +147,11 @@ void add_cluster_options(CLI::App &app, daemon_options &options) {
          },
          "another server takes over when this one does not renew its lease for this long")
       ->default_str("5s");
+  add_size(app,
+           "--repair-bandwidth",
+           options.repair_bandwidth,
+           "bytes a second that are copied to servers which lack objects; 64MiB while clients "
+           "change something and no limit otherwise, unless given");
   app.add_option("--etcd-ca", options.etcd_ca, "certificates that etcd's is checked with");
   app.add_option(
       "--etcd-certificate", options.etcd_certificate, "certificate of this server for etcd");

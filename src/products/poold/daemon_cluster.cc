@@ -106,6 +106,7 @@ status daemon::open_cluster() {
   cluster_node::options settings;
   TND_TRY(choose_key(keys.value(), options_.key_file, settings.key));
   settings.member = make_membership(cluster_name);
+  settings.repair_bandwidth = options_.repair_bandwidth;
   if (journal_ != nullptr) {
     TND_ASSIGN(settings.member.identity, identity_read(log_folder()));
   }

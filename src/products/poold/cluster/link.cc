@@ -18,7 +18,6 @@ namespace {
 
 constexpr uint64_t compare_retry_ns = 20'000'000;
 constexpr uint64_t report_period_ns = 20'000'000;
-constexpr size_t queue_length_max = 4096;  // batches, before the comparison waits
 
 }  // namespace
 
@@ -252,7 +251,8 @@ bool replica_link::advance_sync() {
       channel_ != nullptr && !channel_->is_broken() && failure_ == status::ok && !awaits_reply_;
   if (!is_usable)
     return false;
-  bool const is_queue_full = changes_.queue_length(options_.peer) > queue_length_max;
+  bool const compares = step_ == step::comparing || step_ == step::removing;
+  bool const has_to_wait = compares && !changes_.may_repair(options_.peer, target_.partition);
   switch (step_) {
     case step::idle:
       begin_sync();
@@ -264,13 +264,13 @@ bool replica_link::advance_sync() {
       request_list();
       return true;
     case step::comparing:
-      if (!is_queue_full)
+      if (!has_to_wait)
         compare_page();
-      return !is_queue_full;
+      return !has_to_wait;
     case step::removing:
-      if (!is_queue_full)
+      if (!has_to_wait)
         remove_page();
-      return !is_queue_full;
+      return !has_to_wait;
   }
   return false;
 }
@@ -345,15 +345,14 @@ void replica_link::compare_page() {
       position_,
       options_.page_size,
       [this](const object_place &place, const object_ref &object) {
-        compare_object(place, object);
-        return true;
+        return compare_object(place, object);
       });
   if (!more)
     step_ = step::removing;
 }
 
 // Called under the catalog's mutex, so that the queue has later changes after this one.
-void replica_link::compare_object(const object_place &place, const object_ref &object) {
+bool replica_link::compare_object(const object_place &place, const object_ref &object) {
   position_ = place;
   auto const known = remote_.find(place);
   bool const is_there = known != remote_.end() && known->second.version == object->metadata.version;
@@ -362,7 +361,7 @@ void replica_link::compare_object(const object_place &place, const object_ref &o
   if (known != remote_.end())
     remote_.erase(known);
   if (is_equal || object->is_damaged)
-    return;
+    return true;
   change added = make_change(is_there ? change::kind::set_flags : change::kind::put,
                              *object,
                              place.namespace_name,
@@ -370,6 +369,7 @@ void replica_link::compare_object(const object_place &place, const object_ref &o
   added.object = object;
   added.flags = flags;
   enqueue_change(std::move(added));
+  return changes_.may_repair(options_.peer, target_.partition);
 }
 
 // What only the peer has.

@@ -78,7 +78,8 @@ class replica_link {
   void request_list();
   void finish_list(const pool::reply &received);
   void compare_page();
-  void compare_object(const object_place &place, const object_ref &object);
+  // False: the comparison has to wait.
+  bool compare_object(const object_place &place, const object_ref &object);
   void remove_page();
   void enqueue_change(change added);
   wire::pool::replica_request place() const {

@@ -28,6 +28,7 @@ cluster_node::cluster_node(options settings, seams::coordinator &store, journal 
           {.self = options_.member.self.self,
            .local = local,
            .clock = options_.member.clock,
+           .repair_bandwidth = options_.repair_bandwidth,
            .lease_end_ns = [this] { return membership_.lease_end_ns(); },
            .wake = [this] { wake(); },
            .silence_ns = [this] { return membership_.silence_ns(); },

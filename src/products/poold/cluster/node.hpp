@@ -27,6 +27,7 @@ class cluster_node {
     std::optional<pool::key> key;  // with which this server proves itself to the others
     dialer dial;
     size_t page_size = 1000;            // see replica_link::options
+    uint64_t repair_bandwidth = 0;      // see replication::options
     uint64_t sweep_ns = 5'000'000'000;  // between searches for stripes without an object
   };
 

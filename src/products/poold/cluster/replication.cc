@@ -10,13 +10,25 @@
 
 namespace tanada::poold {
 
-replication::replication(options settings) : options_{std::move(settings)} {
+replication::replication(options settings)
+    : options_{std::move(settings)}, repair_{options_.repair_bandwidth} {
   TND_ASSERT(options_.lease_end_ns && options_.wake);
 }
 
 namespace {
 
 constexpr uint64_t full_retry_ns = 5'000'000'000;
+constexpr size_t repair_count_max = 1024;      // batches in a queue, before a comparison waits
+constexpr uint64_t repair_size_max = 4 << 20;  // bytes of objects in them
+
+// Of a batch that a comparison has added.
+uint64_t repair_size_of(const replica_batch &batch) {
+  uint64_t size = 0;
+  for (const change &added : batch.changes)
+    if (batch.position == 0 && added.type == change::kind::put)
+      size += added.object->metadata.size;
+  return size;
+}
 
 // For a server that may not have the objects that are renamed yet.
 std::vector<change> without_renames(const std::vector<change> &changes) {
@@ -88,6 +100,7 @@ void replication::add_group(uint32_t partition,
       deferred_.push_back([done] { done(status::peer_lost); });
     return;
   }
+  repair_.note_change(options_.clock->now_ns());
   added->position = state.last.load() + 1;
   state.last.store(added->position);
   added->is_on_disk = !done.waits_for_disk() || options_.local == nullptr;
@@ -546,6 +559,7 @@ void replication::detach_all(const replica &peer) {
   if (queue == nullptr)
     return;
   queue->batches.clear();
+  queue->size = 0;
   for (partition_state &state : partitions_)
     if (auto const link = state.links.find(peer.server); link != state.links.end())
       link->second.stage = link_stage::detached;
@@ -558,6 +572,10 @@ void replication::enqueue(const replica &peer, replica_batch batch) {
     return;
   if (batch.changes.empty())
     begin_marking(peer, batch);
+  if (uint64_t const size = repair_size_of(batch); size > 0) {
+    queue->size += size;
+    repair_.spend(size);
+  }
   queue->batches.push_back(std::move(batch));
 }
 
@@ -583,13 +601,19 @@ bool replication::take_batch(const replica &peer, replica_batch &batch) {
     return false;
   batch = std::move(queue->batches.front());
   queue->batches.pop_front();
+  queue->size -= std::min(queue->size, repair_size_of(batch));
   return true;
 }
 
-size_t replication::queue_length(const replica &peer) const {
+bool replication::may_repair(const replica &peer, uint32_t partition) {
   lock_guard lock{mutex_};
   const link_queue *const queue = find_queue(peer);
-  return queue == nullptr ? 0 : queue->batches.size();
+  bool const has_room = queue == nullptr ||
+                        (queue->batches.size() < repair_count_max && queue->size < repair_size_max);
+  auto const &required = partitions_[partition].required;
+  bool const is_required =
+      std::find(required.begin(), required.end(), peer.server) != required.end();
+  return has_room && (is_required || repair_.is_available(options_.clock->now_ns()));
 }
 
 void replication::report_full(const replica &peer, const replica_batch &batch) {

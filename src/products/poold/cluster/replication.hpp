@@ -13,6 +13,7 @@
 #include "core/base/mutex.hpp"
 #include "products/poold/cluster/backup.hpp"
 #include "products/poold/cluster/membership.hpp"
+#include "products/poold/cluster/repair_budget.hpp"
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/journal.hpp"
 #include "seams/clock/clock.hpp"
@@ -46,6 +47,7 @@ class replication final : public journal, public cluster_gate {
     replica self;
     journal *local = nullptr;  // null: nothing outlives the daemon
     seams::clock *clock = &seams::monotonic_clock();
+    uint64_t repair_bandwidth = 0;  // bytes a second; 0: see repair_budget
     std::function<uint64_t()> lease_end_ns;
     std::function<void()> wake;            // the owner calls progress() soon
     std::function<uint64_t()> silence_ns;  // see membership
@@ -138,7 +140,9 @@ class replication final : public journal, public cluster_gate {
   void enqueue(const replica &peer, replica_batch batch);
   // The next batch to be sent. False: the queue is empty.
   bool take_batch(const replica &peer, replica_batch &batch);
-  size_t queue_length(const replica &peer) const;
+  // Whether a comparison may add more to the link's queue. Changes of clients wait behind it, so
+  // there is never much. The budget does not hold up a peer that clients wait for.
+  bool may_repair(const replica &peer, uint32_t partition);
   // The peer has no space for the batch. It stops to be a replica of the partition, so that changes
   // go on without it, and is brought up to date again later.
   void report_full(const replica &peer, const replica_batch &batch);
@@ -186,6 +190,7 @@ class replication final : public journal, public cluster_gate {
   struct link_queue {
     uint64_t run = 0;
     std::deque<replica_batch> batches;
+    uint64_t size = 0;  // bytes of objects in `batches` that comparisons have added
   };
   using callbacks = std::vector<std::function<void()>>;
 
@@ -234,6 +239,7 @@ class replication final : public journal, public cluster_gate {
 
   options const options_;
   backup_copies backups_;
+  repair_budget repair_;
   mutable mutex mutex_;
   std::array<partition_state, partition_count> partitions_;
   std::map<std::string, link_queue> queues_ TND_GUARDED_BY(mutex_);  // by server
