@@ -653,6 +653,35 @@ def test_stripes_of_a_writer_that_is_killed_are_freed(striped):
     wait_for(lambda: used_sizes(striped) == before, "memory that is free")
 
 
+def test_durable_striped_objects_survive_all_servers(tmp_path):
+    try:
+        cluster = Cluster(tmp_path, 3, "--stripe", "1MiB")
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    for server in cluster.servers:
+        server.options += ("--backing", f"flash:{tmp_path}/log{server.port}")
+    try:
+        cluster.start()
+        source = random_file(tmp_path, 6 * MIB)
+        url = cluster.location("large", "object")
+        done = pool("cp", "-q", "--durable", source, url)
+        assert done.returncode == 0, done.stderr
+        used = sum(used_sizes(cluster))
+        for server in cluster.servers:
+            server.kill()
+        for server in cluster.servers:
+            server.start()
+        cluster.wait_until_whole()
+        assert digest(read_all(url)) == digest(source.read_bytes())
+        time.sleep(6)  # more than a search for stripes without an object
+        assert sum(used_sizes(cluster)) > used - MIB
+        assert digest(read_all(url)) == digest(source.read_bytes())
+        assert pool("rm", url).returncode == 0
+        wait_for(lambda: sum(used_sizes(cluster)) < MIB, "memory that is free")
+    finally:
+        cluster.end()
+
+
 def test_calls_on_striped_objects(striped):
     done = subprocess.run(
         [BUILD / "bin/pool_striped"],
