@@ -23,7 +23,9 @@ class connection final : public plain_client {
   connection(const std::string &url, tnd_pool_path wanted, const char *provider, uint32_t flags) {
     tnd_pool_config config = TND_POOL_CONFIG_INIT;
     config.flags = flags;
-    config.shared_memory = wanted == TND_POOL_PATH_SHARED_MEMORY ? 1 : 0;
+    // Without shared memory a client of the node uses TCP.
+    bool const is_local = wanted == TND_POOL_PATH_SHARED_MEMORY || wanted == TND_POOL_PATH_UNIX;
+    config.shared_memory = is_local ? 1 : 0;
     config.fabric = provider;
     check(tnd_pool_connect(url.c_str(), &config, &pool_), "tnd_pool_connect");
     tnd_pool_connection what{};
@@ -147,6 +149,13 @@ std::unique_ptr<rival> pool_local_rival(const rival_options &options) {
 std::unique_ptr<rival> pool_socket_rival(const rival_options &options) {
   return std::make_unique<pool>(
       options, TND_POOL_PATH_SHARED_MEMORY, std::string{}, uint32_t{TND_POOL_NO_RING});
+}
+std::unique_ptr<rival> pool_file_rival(const rival_options &options) {
+  return std::make_unique<pool>(options, TND_POOL_PATH_UNIX);
+}
+std::unique_ptr<rival> pool_file_socket_rival(const rival_options &options) {
+  return std::make_unique<pool>(
+      options, TND_POOL_PATH_UNIX, std::string{}, uint32_t{TND_POOL_NO_RING});
 }
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options) {
   return std::make_unique<pool>(options, TND_POOL_PATH_TCP);

@@ -116,6 +116,9 @@ std::unique_ptr<rival> mooncake_engine_rival(const rival_options &options);
 std::unique_ptr<rival> nixl_rival(const rival_options &options);
 std::unique_ptr<rival> pool_local_rival(const rival_options &options);
 std::unique_ptr<rival> pool_socket_rival(const rival_options &options);
+// A pool over a file, at options.url.
+std::unique_ptr<rival> pool_file_rival(const rival_options &options);
+std::unique_ptr<rival> pool_file_socket_rival(const rival_options &options);
 std::unique_ptr<rival> pool_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> pool_fabric_rival(const rival_options &options);
 std::unique_ptr<rival> redis_unix_rival(const rival_options &options);

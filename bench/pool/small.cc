@@ -49,6 +49,8 @@ const char *rival_of(const std::string &id) {
 }
 
 std::string size_name(uint64_t size) {
+  if (size >= 1 << 20)
+    return std::to_string(size >> 20) + " MiB";
   return size < 1024 ? std::to_string(size) + " B" : std::to_string(size >> 10) + " KiB";
 }
 
@@ -208,6 +210,39 @@ void cost_rows(bench::report &out) {
   }
 }
 
+// The same puts and repeated gets of a pool in memory, and of one over a file in memory.
+void file_rows(bench::report &out, unsigned rounds) {
+  std::string const file = "/dev/shm/bench-pool-small-" + std::to_string(getpid());
+  bench::pool_daemon const dram{512 << 20};
+  bench::pool_daemon const over_file{512 << 20, {"--backing", "file:" + file}};
+  bench::rival_options dram_options, file_options;
+  dram_options.url = dram.url("file");
+  file_options.url = over_file.url("file");
+  bench::field all;
+  all.add("dram", "dram", bench::pool_local_rival, dram_options);
+  all.add("ring", "file, ring", bench::pool_file_rival, file_options);
+  all.add("socket", "file, UNIX socket", bench::pool_file_socket_rival, file_options);
+  for (uint64_t const size : {uint64_t{4096}, uint64_t{1} << 20, uint64_t{64} << 20}) {
+    unsigned const count = size > 1 << 20 ? 2 : 100;
+    auto const results = bench::contest(all, {"dram", "ring", "socket"}, {size, rounds, count});
+    for (bool const is_put : {true, false})
+      for (const auto &[id, result] : results) {
+        const bench::timings &own = is_put ? result.put : result.get;
+        bench::row row = latency_row(
+            size_name(size) + (is_put ? " put p50, " : " get p50, ") + all.label(id), own);
+        if (id != "dram" && results.contains("dram")) {
+          const bench::timings &theirs = is_put ? results.at("dram").put : results.at("dram").get;
+          row.rival = "dram";
+          row.rival_value = theirs.median_s() * 1e6;
+          row.ratio = bench::ratio_of_rounds(own, theirs);
+        }
+        out.add(row);
+      }
+  }
+  std::filesystem::remove(file);
+  std::filesystem::remove_all(file + ".journal");
+}
+
 int run(int argc, char **argv) {
   unsigned rounds = 9;
   bench::read_options(argc, argv, __FILE__, [&](const std::string &word, const char *value) {
@@ -226,6 +261,7 @@ int run(int argc, char **argv) {
     latency_rows(out, all, size, rounds);
   pause_rows(out, all);
   cost_rows(out);
+  file_rows(out, rounds);
   for (const auto &[id, reason] : all.absent())
     out.add({reason, 0, "figures", "", {}, {}});
   return out.finish(argc, argv);

@@ -137,6 +137,9 @@ class server::worker {
     size_t count = 0;
     if (busy_.empty()) {
       count = poll_rings(words);
+      // Sessions may have ended since the permit was acquired.
+      if (rings_.is_empty() && std::exchange(has_permit_, false))
+        server_.poll_permits_->release();
       if (count > 0 || !ready_.empty())
         return count;
       count = poller_.wait(words, server_.is_stopping_ ? 10 : int(sweep_ns / 1'000'000));
@@ -174,8 +177,6 @@ class server::worker {
 
   size_t rest_rings(uint64_t limit_ns) {
     rings_.rest(limit_ns);
-    if (rings_.is_empty() && std::exchange(has_permit_, false))
-      server_.poll_permits_->release();
     rings_.collect(ready_);
     return 0;
   }

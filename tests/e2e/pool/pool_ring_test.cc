@@ -23,9 +23,12 @@ uint64_t ring_count(const poold::daemon &daemon) {
 // The daemon closes connections in threads of its own.
 template <class Condition>
 bool comes_true(const Condition &condition) {
-  for (int i = 0; i < 1000 && !condition(); i++)
+  for (int i = 0; i < 1000; i++) {
+    if (condition())
+      return true;
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  return condition();
+  }
+  return false;
 }
 
 // A client that writes what it likes into its rings.
@@ -239,6 +242,29 @@ TEST_F(pool_ring, wakes_a_daemon_and_a_client_that_sleep) {
   for (int i = 0; i < 20; i++) {
     std::this_thread::sleep_for(std::chrono::milliseconds{5});
     EXPECT_EQ(put(pool, "a", pattern(4096, uint32_t(i))), TND_OK);
+  }
+}
+
+// The daemon polls the client's rings for a while after a request.
+bool is_polled(hostile_client &client) {
+  client.send_bytes(
+      wire::pool::encode_frame({.kind = uint16_t(kind::statistics), .tag = 1}, empty_message{}));
+  EXPECT_TRUE(comes_true([&] { return client.is_drained(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds{2});
+  return client.to_daemon().receiver_waits == 0;
+}
+
+// On a busy machine the daemon does not poll for moments.
+TEST_F(pool_ring, of_the_next_client_is_polled_after_others_have_ended) {
+  unsigned const processor_count = std::thread::hardware_concurrency();
+  if (processor_count == 1)
+    GTEST_SKIP() << "nobody polls on a single processor";
+  auto options = small_pool();
+  options.ring_poll_ns = 1'000'000'000;
+  auto const patient = started(options);
+  for (unsigned i = 0; i < processor_count / 2 + 3; i++) {
+    hostile_client client{patient->port()};
+    EXPECT_TRUE(comes_true([&] { return is_polled(client); })) << "client " << i;
   }
 }
 
