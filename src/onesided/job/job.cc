@@ -103,7 +103,24 @@ result<std::unique_ptr<job>> job::start(seams::bootstrap &launcher, const job_op
     TND_TRY(instance->start_fabric());
   if ((options.device != nullptr || options.message_server != nullptr) && instance->count() > 1)
     TND_TRY(instance->start_staging());
+  instance->start_watcher();
   return instance;
+}
+
+// A PE whose memory mapped and unmapped peers change. A responder has a thread of its own.
+void job::start_watcher() {
+  auto *const lane = impl_->serving_lane;
+  if (!has_both_wake_sources_ || lane == nullptr)
+    return;
+  TND_ASSERT(alarm_ != nullptr && impl_->watcher == nullptr);
+  access_watcher::callbacks const callbacks{
+      .wait_for_access =
+          [lane](uint64_t deadline_ns) { return lane->wait_for_access(deadline_ns); },
+      .wake =
+          [this] {
+            alarm_->wake({});
+          }};
+  impl_->watcher = std::make_unique<access_watcher>(callbacks, *time_);
 }
 
 status job::start_node() {
@@ -167,12 +184,15 @@ status job::finish() {
 
 void job::shut_down() noexcept {
   impl_->is_finishing.store(true);
+  if (impl_->watcher)
+    impl_->watcher->stop();
   close_staging();
   if (impl_->serving_responder)
     impl_->serving_responder->stop();
 }
 
 job::~job() {
+  impl_->watcher.reset();
   close_staging();
   if (impl_->serving_responder)
     impl_->serving_responder->stop();

@@ -172,9 +172,9 @@ class job {
 
   // Waits until ready() is true. It spins, then yields, then sleeps until another PE wakes it for
   // `memory`, or for any memory if that is empty. It makes progress meanwhile. A wake-up may be
-  // missed, and arrivals through the fabric wake no alarm, so it checks again each millisecond. If
-  // poll_interval_ns is longer than that, it sleeps at once and checks at that interval. ok;
-  // timed_out at the deadline (of the job's clock); peer_lost when a PE has failed.
+  // missed, so it checks again each millisecond. If poll_interval_ns is longer than that, it sleeps
+  // at once and checks at that interval. ok; timed_out at the deadline (of the job's clock);
+  // peer_lost when a PE has failed.
   template <class Ready>
   status wait(Ready &&ready,
               std::span<const std::byte> memory = {},
@@ -222,6 +222,7 @@ class job {
   seams::fabric_memory heap_view(const seams::fabric_endpoint &endpoint) const;
   void close_staging() noexcept;
   status start_fabric();
+  void start_watcher();
   void start_responder(std::unique_ptr<seams::fabric_endpoint> endpoint);
   status exchange_contacts(const pe_contact &own_contact);
   status adopt_contact(pe_index pe, const pe_contact &contact, const pe_contact &own_contact);
@@ -239,6 +240,9 @@ class job {
   bool sleep(const std::function<bool()> &ready,
              const seams::alarm_range &watched,
              uint64_t timeout_ns) const;
+  bool sleep_watched(const std::function<bool()> &ready,
+                     const seams::alarm_range &watched,
+                     uint64_t timeout_ns) const;
 
   seams::bootstrap &launcher_;
   job_options options_;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/mutex.hpp"
+#include "onesided/job/access_watcher.hpp"
 #include "onesided/job/job.hpp"
 #include "onesided/job/remote.hpp"
 #include "onesided/job/responder.hpp"
@@ -65,6 +66,8 @@ struct job::impl {
   // Serves this PE's memory: the first lane if the fabric has automatic progress, else a responder.
   std::unique_ptr<onesided::responder> serving_responder;
   lane *serving_lane = nullptr;
+  // Sleeps in the first lane while waits sleep on the alarm. Null without both.
+  std::unique_ptr<access_watcher> watcher;
   std::vector<seams::fabric_address> addresses;  // by PE: of the endpoints that serve
   mutex lanes_mutex;
   struct leased_lane {

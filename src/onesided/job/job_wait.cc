@@ -76,18 +76,34 @@ status job::wait_long(const std::function<bool()> &ready,
 }
 
 // PEs of the node wake the alarm, and arrivals through the fabric wake a sleeper in the endpoint. A
-// PE with both sources polls often. True: peers use this PE's memory, and the next of them will
-// find it awake.
+// PE with both sources sleeps on the alarm while a thread watches the endpoint, or polls often if
+// there is no such thread. True: peers use this PE's memory, and the next of them will find it
+// awake.
 bool job::sleep(const std::function<bool()> &ready,
                 const seams::alarm_range &watched,
                 uint64_t timeout_ns) const {
   TND_ASSERT(alarm_ != nullptr);
+  if (impl_->watcher)
+    return sleep_watched(ready, watched, timeout_ns);
   bool const sleeps_in_endpoint = serves_remote_ && !has_both_wake_sources_;
   status const code =
       sleeps_in_endpoint ? impl_->wait_for_access(time_->now_ns() + timeout_ns) : status::busy;
   if (code == status::busy)
     alarm_->sleep(ready, timeout_ns, watched);
   return code == status::ok;
+}
+
+bool job::sleep_watched(const std::function<bool()> &ready,
+                        const seams::alarm_range &watched,
+                        uint64_t timeout_ns) const {
+  auto &watcher = *impl_->watcher;
+  uint32_t const accesses_before = watcher.access_count();
+  auto const is_accessed = [&] {
+    return watcher.access_count() != accesses_before;
+  };
+  watcher.arm();
+  alarm_->sleep([&] { return is_accessed() || ready(); }, timeout_ns, watched);
+  return is_accessed();
 }
 
 // A PE that the launcher reports as failed, or -1. At the end PEs leave in any order.
