@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -26,6 +27,8 @@ namespace {
 constexpr size_t page_size = 4096;  // of the system, at least
 constexpr std::chrono::milliseconds lease_interval{
     5};  // another process waits for a lease for at most this long
+// Between two parts of a file. Threads that wait for the driver's lock get it meanwhile.
+constexpr std::chrono::microseconds part_pause{100};
 
 }  // namespace
 
@@ -67,7 +70,7 @@ bool mappings::post_map(const map_request &request) {
   for (u32 index = 0; index < slots_.size(); index++) {
     if (slots_[index].phase != state::free)
       continue;
-    TND_ASSERT(slots_[index].registered == nullptr && slots_[index].size == 0);
+    TND_ASSERT(slots_[index].registered.empty() && slots_[index].size == 0);
     slots_[index].phase = state::making;
     slots_[index].size = request.in_memory ? request.size : 0;
     size_ += slots_[index].size;
@@ -151,7 +154,7 @@ void mappings::run() {
     if (wanted)
       (void)publish(request, index);  // if it fails, no kernel finds the mapping, and it is removed
                                       // when it is retired
-    bool const is_releasable = !wanted && entry.registered == nullptr;
+    bool const is_releasable = !wanted && entry.registered.empty();
     if (is_releasable)
       release_slot(entry);
     lock.lock();
@@ -282,17 +285,28 @@ std::string mappings::map(map_request &request, slot &entry, mapped_range &range
 }
 
 // Register the bytes with the GPU, and fill in their address. Returns an error text, empty on
-// success.
+// success. The parts that are registered by then are released with the slot.
 std::string mappings::register_bytes(std::span<const std::byte> bytes,
                                      slot &entry,
                                      mapped_range &range) {
-  TND_ASSERT(entry.registered == nullptr);
+  TND_ASSERT(entry.registered.empty());
   // Register whole pages: a store's bytes may begin within one.
   size_t const skipped = reinterpret_cast<uintptr_t>(bytes.data()) % page_size;
   const std::byte *const begin = bytes.data() - skipped;
-  if (gpu_.register_host(begin, skipped + bytes.size(), seams::host_access::read) != status::ok)
-    return std::string{"cannot be registered with the GPU: "} + tnd_last_message();
-  entry.registered = begin;
+  size_t const size = skipped + bytes.size();
+  entry.registered.reserve(size / part_size + 1);
+  for (size_t offset = 0; offset < size; offset += part_size) {
+    if (offset != 0) {
+      if (is_stopping())
+        return "the instance ends";
+      std::this_thread::sleep_for(part_pause);
+    }
+    status const code = gpu_.register_host(
+        begin + offset, std::min(part_size, size - offset), seams::host_access::read);
+    if (code != status::ok)
+      return std::string{"cannot be registered with the GPU: "} + tnd_last_message();
+    entry.registered.push_back(begin + offset);
+  }
   range.addr = reinterpret_cast<u64>(bytes.data());
   return {};
 }
@@ -308,12 +322,12 @@ void mappings::release_slot(slot &entry) {
     if (entry.lease_descriptor >= 0)
       release_lease(entry);
   }
-  if (entry.registered != nullptr)
-    gpu_.unregister_host(entry.registered);
+  for (auto const *const part : entry.registered)
+    gpu_.unregister_host(part);
   if (entry.descriptor >= 0)
     close(entry.descriptor);
   entry.descriptor = -1;
-  entry.registered = nullptr;
+  entry.registered.clear();
   entry.file = {};
   entry.memory = {};
 }

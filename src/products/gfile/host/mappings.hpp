@@ -21,6 +21,10 @@ namespace tanada::gfile {
 // `done` is called.
 class mappings final : public mapper {
  public:
+  // Bytes that are registered at a time. Meanwhile the driver blocks launches on every GPU of the
+  // process, for some milliseconds at this size.
+  static constexpr size_t part_size = size_t{64} << 20;
+
   // Returns whether the mapping is wanted; called by the thread.
   using done_function = std::function<bool(const map_request &, const map_outcome &)>;
 
@@ -57,7 +61,7 @@ class mappings final : public mapper {
     int descriptor = -1;         // of a file that is not mapped but read by system calls
     int lease_descriptor = -1;   // of a mapped file that could be truncated: see watch_leases()
     map_request request{};       // the request for that file
-    const std::byte *registered = nullptr;  // memory registered with the GPU
+    std::vector<const std::byte *> registered;  // parts of the memory, registered with the GPU
   };
 
   void run();
@@ -65,6 +69,10 @@ class mappings final : public mapper {
   map_outcome make(map_request &request, u32 index);
   std::string map(map_request &request, slot &entry, mapped_range &range);
   std::string register_bytes(std::span<const std::byte> bytes, slot &entry, mapped_range &range);
+  bool is_stopping() {
+    lock_guard const lock{mutex_};
+    return stopping_;
+  }
   std::string prepare_cached_reads(const map_request &request, slot &entry, mapped_range &range);
   status publish(const map_request &request, u32 index);
   std::string lease(const map_request &request, slot &entry);

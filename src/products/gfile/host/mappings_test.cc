@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 namespace tanada::gfile {
@@ -55,12 +56,18 @@ class watched_gpu final : public seams::gpu {
   }
   status register_host(const void *addr, size_t size, host_access access) override {
     EXPECT_EQ(access, host_access::read);
-    begin = addr;
-    registered_size = size;
-    return refuses ? status::no_memory : status::ok;
+    EXPECT_LE(size, mappings::part_size);
+    if (refuses || registered.size() == part_count_max)
+      return status::no_memory;
+    if (registered.empty())
+      begin = addr;
+    EXPECT_EQ(addr, static_cast<const std::byte *>(begin) + registered_size);
+    registered_size += size;
+    registered.insert(addr);
+    return status::ok;
   }
   void unregister_host(const void *addr) noexcept override {
-    EXPECT_EQ(addr, begin);
+    EXPECT_EQ(registered.erase(addr), 1u);
     kept_until_unregistered = !watched.expired();
     unregistered++;
   }
@@ -96,7 +103,8 @@ class watched_gpu final : public seams::gpu {
 
   bool refuses = false;
   const void *begin = nullptr;
-  size_t registered_size = 0;
+  size_t registered_size = 0, part_count_max = SIZE_MAX;
+  std::set<const void *> registered;
   std::weak_ptr<void> watched;
   std::atomic<int> unregistered{0};
   bool kept_until_unregistered = false;
@@ -109,14 +117,16 @@ class watched_gpu final : public seams::gpu {
 class mappings_test : public testing::Test {
  protected:
   static constexpr size_t page = 4096, skipped = 64, size = page + 100;
+  static constexpr size_t large_size = 2 * mappings::part_size + size;
 
   // Memory of a store that begins within a page, as small objects of a pool do.
-  map_request request() {
-    std::shared_ptr<void> const hold{std::aligned_alloc(page, 2 * page), std::free};
+  map_request request(size_t file_size = size) {
+    size_t const page_count = (skipped + file_size + page - 1) / page;
+    std::shared_ptr<void> const hold{std::aligned_alloc(page, page_count * page), std::free};
     gpu_.watched = hold;
     auto const *const bytes = static_cast<const std::byte *>(hold.get());
     begin_ = bytes;
-    return {0, 7, -1, true, true, size, {{bytes + skipped, size}, hold}};
+    return {0, 7, -1, true, true, file_size, {{bytes + skipped, file_size}, hold}};
   }
 
   // Wait until the mapper's thread is idle.
@@ -144,7 +154,7 @@ class mappings_test : public testing::Test {
   mappings mappings_{gpu_,
                      ranges_.data(),
                      nodes_.data(),
-                     2 * size,
+                     2 * large_size,
                      [this](const map_request &, const map_outcome &outcome) {
                        outcome_ = outcome;
                        done_count_++;
@@ -171,6 +181,34 @@ TEST_F(mappings_test, registers_whole_pages_and_keeps_them_until_they_are_collec
   EXPECT_EQ(gpu_.unregistered, 1);
   EXPECT_TRUE(gpu_.kept_until_unregistered);
   EXPECT_TRUE(gpu_.watched.expired());
+}
+
+TEST_F(mappings_test, registers_a_large_file_in_parts) {
+  ASSERT_TRUE(mappings_.post_map(request(large_size)));
+  wait_until_done();
+  ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
+  EXPECT_EQ(gpu_.begin, begin_);
+  EXPECT_EQ(gpu_.registered.size(), 3u);
+  EXPECT_EQ(gpu_.registered_size, skipped + large_size);
+  EXPECT_EQ(ranges_[outcome_.slot - 1].size, large_size);
+  mappings_.retire(outcome_.slot);
+  mappings_.collect(mappings_.retired_slots());
+  EXPECT_EQ(gpu_.unregistered, 3);
+  EXPECT_TRUE(gpu_.watched.expired());
+}
+
+TEST_F(mappings_test, releases_the_parts_of_a_file_that_is_refused_later) {
+  gpu_.part_count_max = 2;
+  ASSERT_TRUE(mappings_.post_map(request(large_size)));
+  wait_until_done();
+  EXPECT_EQ(outcome_.slot, 0u);
+  auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (mappings_.retired_slots().empty() && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  mappings_.collect(mappings_.retired_slots());
+  EXPECT_EQ(gpu_.unregistered, 2);
+  EXPECT_TRUE(gpu_.registered.empty());
+  wait_until_released();
 }
 
 TEST_F(mappings_test, lets_go_of_what_cannot_be_registered) {
