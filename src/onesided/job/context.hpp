@@ -3,6 +3,7 @@
 // is used where either side is device memory.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -44,6 +45,9 @@ class context {
     if (staging != nullptr)
       staged_.emplace(*staging);
   }
+  ~context();
+  context(const context &) = delete;
+  context &operator=(const context &) = delete;
 
   status put(void *target, const void *source, size_t size, pe_index pe) {
     return put_by(&remote_context::put, target, source, size, pe);
@@ -314,6 +318,10 @@ class context {
                                               const void *local) const noexcept {
     return location.is_device() || map_.is_device_memory(local);
   }
+  // Between memory of the device and unmapped host memory, through memory of this process.
+  class bounce_pipeline;
+  status put_bounced(symmetric_address target, const void *source, size_t size, pe_index pe);
+  status get_bounced(void *target, symmetric_address source, size_t size, pe_index pe);
   void fence_devices() noexcept;
   status quiet_devices();
   status quiet_all();
@@ -322,6 +330,8 @@ class context {
   std::optional<remote_context> remote_;  // none: all PEs are mapped
   std::optional<staged_context> staged_;  // none: queues reach the memory of all devices
   std::unique_ptr<seams::device_queue> device_queue_;  // null: no device memory is symmetric
+  // What the last bounce_pipeline used, and the next one takes.
+  std::atomic<std::byte *> bounce_memory_{nullptr};
 };
 
 }  // namespace tanada::onesided

@@ -1,8 +1,9 @@
 // Operations with device memory on either side. The context's queue performs them where the device
 // reaches both sides. They are staged where it does not reach the target's device. They go through
 // memory of this process where the target is unmapped host memory.
+#include <algorithm>
+#include <array>
 #include <cstring>
-#include <vector>
 
 #include "onesided/job/context.hpp"
 #include "seams/clock/clock.hpp"
@@ -10,8 +11,14 @@
 namespace tanada::onesided {
 namespace {
 
-// Bytes that go through memory of this process at a time.
-constexpr size_t bounce_size_max = size_t{256} << 10;
+// Bytes of a piece that goes through memory of this process. A transfer of at most bounce_size_one
+// is a single piece.
+constexpr size_t bounce_size_max = size_t{256} << 10, bounce_size_one = 4096;
+
+symmetric_address unmapped_at(const symmetric_address &location, size_t distance) {
+  return {
+      .mapped = nullptr, .segment_ptr = location.segment_ptr, .offset = location.offset + distance};
+}
 
 seams::fabric_atomic signal_atomic(signal_kind kind) {
   return kind == signal_kind::set ? seams::fabric_atomic::swap : seams::fabric_atomic::add;
@@ -31,6 +38,123 @@ uint64_t update_mapped(const remote_context::atomic &operation, std::byte *word)
 
 }  // namespace
 
+// A transfer in pieces: while the device copies one, the fabric moves the others. Each buffer has a
+// context of its own, which knows when the buffer is free.
+class context::bounce_pipeline {
+ public:
+  static constexpr size_t depth = 4;
+
+  explicit bounce_pipeline(context &owner)
+      : owner_{owner},
+        memory_{owner.bounce_memory_.exchange(nullptr)},
+        stages_{remote_context{lane()},
+                remote_context{lane()},
+                remote_context{lane()},
+                remote_context{lane()}} {
+    if (memory_ == nullptr)
+      memory_ = new std::byte[depth * bounce_size_max];
+  }
+  // After quiet(). The owner keeps the memory, unless another thread's transfer was first.
+  ~bounce_pipeline() {
+    delete[] owner_.bounce_memory_.exchange(memory_);
+  }
+  bounce_pipeline(const bounce_pipeline &) = delete;
+  bounce_pipeline &operator=(const bounce_pipeline &) = delete;
+
+  remote_context &stage(size_t piece) noexcept {
+    return stages_[piece % depth];
+  }
+  std::byte *buffer(size_t piece) const noexcept {
+    return memory_ + piece % depth * bounce_size_max;
+  }
+
+  // Starts a piece of a get of `size` bytes from `source`. Past the end there is nothing to start.
+  status start_get(size_t piece, pe_index pe, const symmetric_address &source, size_t size) {
+    size_t const offset = piece * bounce_size_max;
+    if (offset >= size)
+      return status::ok;
+    return stage(piece).get_nbi(
+        pe, buffer(piece), unmapped_at(source, offset), std::min(bounce_size_max, size - offset));
+  }
+
+  // Waits for all pieces, even if one of them fails.
+  status quiet() {
+    status first = status::ok;
+    for (auto &entry : stages_) {
+      status const code = entry.quiet();
+      if (first == status::ok)
+        first = code;
+    }
+    return first;
+  }
+
+ private:
+  onesided::lane &lane() const noexcept {
+    return owner_.remote_->shared_lane();
+  }
+
+  context &owner_;
+  std::byte *memory_;
+  std::array<remote_context, depth> stages_;
+};
+
+context::~context() {
+  delete[] bounce_memory_.load();
+}
+
+status context::put_bounced(symmetric_address target,
+                            const void *source,
+                            size_t size,
+                            pe_index pe) {
+  if (size <= bounce_size_one) {
+    std::array<std::byte, bounce_size_one> buffer;
+    TND_TRY(device_queue_->get(buffer.data(), source, size));
+    return remote_->put(pe, unmapped_at(target, 0), buffer.data(), size);
+  }
+  TND_TRY(remote_->apply_fence());
+  bounce_pipeline pipeline{*this};
+  auto const *source_bytes = static_cast<const std::byte *>(source);
+  status code = status::ok;
+  for (size_t piece = 0, done = 0; done < size && code == status::ok; piece++) {
+    size_t const piece_size = std::min(bounce_size_max, size - done);
+    auto *const buffer = pipeline.buffer(piece);
+    code = pipeline.stage(piece).quiet();
+    if (code == status::ok)
+      code = device_queue_->get(buffer, source_bytes + done, piece_size);
+    if (code == status::ok)
+      code = pipeline.stage(piece).put_nbi(pe, unmapped_at(target, done), buffer, piece_size);
+    done += piece_size;
+  }
+  status const last = pipeline.quiet();
+  return code != status::ok ? code : last;
+}
+
+status context::get_bounced(void *target, symmetric_address source, size_t size, pe_index pe) {
+  if (size <= bounce_size_one) {
+    std::array<std::byte, bounce_size_one> buffer;
+    TND_TRY(remote_->get(pe, buffer.data(), unmapped_at(source, 0), size));
+    TND_TRY(device_queue_->put(target, buffer.data(), size));
+    return quiet_devices();
+  }
+  bounce_pipeline pipeline{*this};
+  status code = status::ok;
+  for (size_t piece = 0; piece < bounce_pipeline::depth && code == status::ok; piece++)
+    code = pipeline.start_get(piece, pe, source, size);
+  auto *target_bytes = static_cast<std::byte *>(target);
+  for (size_t piece = 0, done = 0; done < size && code == status::ok; piece++) {
+    size_t const piece_size = std::min(bounce_size_max, size - done);
+    code = pipeline.stage(piece).quiet();
+    if (code == status::ok)
+      code = device_queue_->put(target_bytes + done, pipeline.buffer(piece), piece_size);
+    if (code == status::ok)
+      code = pipeline.start_get(piece + bounce_pipeline::depth, pe, source, size);
+    done += piece_size;
+  }
+  status const last = pipeline.quiet();
+  TND_TRY(code != status::ok ? code : last);
+  return quiet_devices();
+}
+
 status context::put_device(symmetric_address target, const void *source, size_t size, pe_index pe) {
   if (target.is_device()) {
     auto *const device_target = target.device_addr(pe);
@@ -45,18 +169,7 @@ status context::put_device(symmetric_address target, const void *source, size_t 
     map_.wake(pe, target, size);
     return status::ok;
   }
-  std::vector<std::byte> buffer(std::min(size, bounce_size_max));
-  auto const *source_bytes = static_cast<const std::byte *>(source);
-  for (size_t done = 0; done < size; done += buffer.size()) {
-    size_t const piece = std::min(buffer.size(), size - done);
-    TND_TRY(device_queue_->get(buffer.data(), source_bytes + done, piece));
-    TND_TRY(remote_->put(
-        pe,
-        {.mapped = nullptr, .segment_ptr = target.segment_ptr, .offset = target.offset + done},
-        buffer.data(),
-        piece));
-  }
-  return status::ok;
+  return put_bounced(target, source, size, pe);
 }
 
 status context::put_device_nbi(symmetric_address target,
@@ -87,18 +200,7 @@ status context::get_device(void *target, symmetric_address source, size_t size, 
     TND_TRY(device_queue_->put(target, source.mapped, size));
     return quiet_devices();
   }
-  std::vector<std::byte> buffer(std::min(size, bounce_size_max));
-  auto *target_bytes = static_cast<std::byte *>(target);
-  for (size_t done = 0; done < size; done += buffer.size()) {
-    size_t const piece = std::min(buffer.size(), size - done);
-    TND_TRY(remote_->get(
-        pe,
-        buffer.data(),
-        {.mapped = nullptr, .segment_ptr = source.segment_ptr, .offset = source.offset + done},
-        piece));
-    TND_TRY(device_queue_->put(target_bytes + done, buffer.data(), piece));
-  }
-  return quiet_devices();
+  return get_bounced(target, source, size, pe);
 }
 
 status context::get_device_nbi(void *target, symmetric_address source, size_t size, pe_index pe) {

@@ -294,6 +294,44 @@ TEST_P(device, large_blocks_go_both_ways) {
   });
 }
 
+// More pieces than buffers, between device memory and host memory of another PE. Several threads
+// take turns with the context's buffers.
+TEST_P(device, large_blocks_go_through_host_memory_of_others) {
+  constexpr size_t count = 330'001;
+  with_devices(2, [](job &self, context &ctx) {
+    auto const memory = heap_addresses_of(self);
+    pe_index const next = 1 - self.me();
+    std::vector<uint32_t> values(count), back(count);
+    std::iota(values.begin(), values.end(), uint32_t(self.me()) << 28);
+    auto *const local = reinterpret_cast<uint32_t *>(memory.device);
+    auto *const target = reinterpret_cast<uint32_t *>(memory.host);
+    for (int round = 0; round < 3; round++) {
+      values[round + 1] = uint32_t(round);
+      ASSERT_EQ(ctx.copy(local, values.data(), count * 4), status::ok);
+      ASSERT_EQ(ctx.put_value(target + 1, 0xBADu, next), status::ok);
+      ctx.fence();
+      ASSERT_EQ(ctx.put_nbi(target + 1, local, count * 4, next), status::ok);
+      ctx.fence();
+      ASSERT_EQ(ctx.put_value(target + count, 0xFEEDu, next), status::ok);
+      ASSERT_EQ(ctx.quiet(), status::ok);
+      ASSERT_EQ(ctx.copy(local, back.data(), count * 4), status::ok);
+      std::vector<std::thread> readers;
+      for (size_t part = 0; part < 2; part++)
+        readers.emplace_back([&, part] {
+          size_t const first = part * (count / 2), size = (part == 0 ? count / 2 : count - first);
+          EXPECT_EQ(ctx.get(local + first, target + 1 + first, size * 4, next), status::ok);
+        });
+      for (auto &reader : readers)
+        reader.join();
+      ASSERT_EQ(ctx.copy(back.data(), local, count * 4), status::ok);
+      EXPECT_EQ(back[count - 1], 0xFEEDu);
+      back[count - 1] = values[count - 1];
+      ASSERT_EQ(back, values);
+      ASSERT_EQ(barrier(self), status::ok);
+    }
+  });
+}
+
 TEST_P(device, all_must_have_one) {
   auto const only_device = seams::host_gpu_open();
   auto launchers = backends::bootstrap_local(2);

@@ -89,9 +89,9 @@ void lane::state::record_free(uint32_t index) {
 }
 
 // A fence requires that earlier operations are complete, unless the fabric orders them.
-void lane::state::enforce_fence(guard &lock, remote_context &owner, const seams::fabric_op &op) {
+void lane::state::enforce_fence(guard &lock, remote_context &owner) {
   uint32_t const fences = owner.fence_count_.load(std::memory_order_relaxed);
-  if (is_ordered_ || op.kind == seams::fabric_op_kind::read || fences == owner.fences_enforced_)
+  if (is_ordered_ || fences == owner.fences_enforced_)
     return;
   drain(lock, owner);
   if (int32_t(fences - owner.fences_enforced_) > 0)
@@ -132,7 +132,8 @@ status lane::state::start(guard &lock,
                           seams::fabric_op &op,
                           const completion_action &action) {
   TND_ASSERT(lock.owns_lock());
-  enforce_fence(lock, owner, op);
+  if (op.kind != seams::fabric_op_kind::read)
+    enforce_fence(lock, owner);
   progress_lock_.claim_endpoint(lock);
   auto peer = find_or_add_peer(pe);
   if (!peer.ok())

@@ -64,6 +64,9 @@ struct lane::state {
     return record_count_.load(std::memory_order_relaxed) < records_.size() / 2;
   }
 
+  // Waits for operations before the owner's last fence, unless the fabric orders them.
+  void enforce_fence(guard &lock, remote_context &owner);
+
   // Posts `op`, in which it sets the peer, the op_id and the deadline. Waits for a free record, and
   // for earlier operations if a fence of the context requires it. Not ok: nothing has been started.
   status start(guard &lock,
@@ -110,7 +113,6 @@ struct lane::state {
 
   // lane.cc
   result<seams::fabric_peer> find_or_add_peer(pe_index pe);
-  void enforce_fence(guard &lock, remote_context &owner, const seams::fabric_op &op);
   status try_start(remote_context &owner,
                    pe_index pe,
                    seams::fabric_op &op,

@@ -206,6 +206,14 @@ void remote_context::fence() noexcept {
     fence_count_.fetch_add(1, std::memory_order_relaxed);
 }
 
+status remote_context::apply_fence() {
+  TND_TRY(take_failure());
+  auto &impl = lane_.impl();
+  auto lock = impl.enter();
+  impl.enforce_fence(lock, *this);
+  return status::ok;
+}
+
 status remote_context::quiet() {
   if (epochs_.has_outstanding()) {
     auto &impl = lane_.impl();

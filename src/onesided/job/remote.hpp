@@ -136,6 +136,13 @@ class remote_context {
   // Does not wait.
   void fence() noexcept;
 
+  // What another context on the same lane starts after this call is ordered after this context's
+  // fences, too. Returns a failure that no call has returned yet.
+  status apply_fence();
+  lane &shared_lane() const noexcept {
+    return lane_;
+  }
+
   // Waits until all operations of this context are complete, also at their targets.
   status quiet();
 
