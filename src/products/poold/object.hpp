@@ -46,9 +46,9 @@ class striped_head {
     return key_.second;
   }
   // Charge the namespace for this many bytes, instead of those before.
-  void charge(uint64_t size) {
-    owner_->used.fetch_add(size - charged_size_, std::memory_order_relaxed);
-    charged_size_ = size;
+  void charge(uint64_t charged) {
+    owner_->used.fetch_add(charged - charged_size_, std::memory_order_relaxed);
+    charged_size_ = charged;
   }
   uint64_t charged_size() const noexcept {
     return charged_size_;

@@ -1,4 +1,4 @@
-// The handshake of a session, over a simulated stream.
+// The handshake of a session and what it grants, over a simulated stream.
 #include "products/poold/session.hpp"
 
 #include <gtest/gtest.h>
@@ -38,13 +38,44 @@ class session_handshake : public testing::Test {
       std::memcpy(&last, bytes.data() + offset, sizeof last);
     return last;
   }
-  void greet() {
+  void greet(uint32_t version = protocol_version) {
     hello_message hello;
+    hello.version = version;
     hello.namespace_name = "test";
     send(kind::hello, hello);
     EXPECT_EQ(session_->progress(1), session::outcome::waiting);
     EXPECT_EQ(answer().code, 0);
     send(kind::proof, proof_message{});
+  }
+  void enter(uint32_t version) {
+    greet(version);
+    EXPECT_EQ(session_->progress(1), session::outcome::waiting);
+    ASSERT_EQ(kind(answer().kind), kind::welcome);
+  }
+  // An object "striped" that has no stripes.
+  void put_striped() {
+    uint64_t const space = objects_.open_namespace("test", true).value();
+    object_ref const target = objects_.create_striped(space, 0, 0, {1, 1}).value();
+    stripe_manifest manifest;
+    manifest.id = {1, 1};
+    manifest.stripe_size = 1;
+    std::vector<std::byte> bytes;
+    wire::encode(manifest, bytes);
+    std::vector<iovec> parts;
+    target->append_parts(0, bytes.size(), parts);
+    std::memcpy(parts.at(0).iov_base, bytes.data(), bytes.size());
+    target->metadata.size = bytes.size();
+    ASSERT_EQ(objects_.complete_striped(*target), status::ok);
+    auto const no_journal = [](const info &) {
+      return journal_callback{};
+    };
+    ASSERT_TRUE(objects_.commit(target, "striped", 0, no_journal).ok());
+  }
+  template <class Message>
+  status ask(kind type, const Message &message) {
+    send(type, message);
+    EXPECT_EQ(session_->progress(1), session::outcome::waiting);
+    return wire::status_of(answer().code);
   }
 
   std::unique_ptr<pool_memory> memory_ =
@@ -84,6 +115,44 @@ TEST_F(session_handshake, refuses_a_proven_client_whose_place_is_gone) {
   EXPECT_EQ(wire::status_of(last.code), status::busy);
   EXPECT_EQ(service_.counters.client_count, 0u);
   EXPECT_TRUE(objects_.all_namespaces().empty());
+}
+
+TEST_F(session_handshake, refuses_other_versions_of_the_protocol) {
+  hello_message hello;
+  hello.version = protocol_version + 1;
+  hello.namespace_name = "test";
+  send(kind::hello, hello);
+  EXPECT_EQ(session_->progress(1), session::outcome::ended);
+  EXPECT_EQ(wire::status_of(answer().code), status::not_supported);
+}
+
+TEST_F(session_handshake, refuses_hidden_namespaces_of_a_pool_of_one_server) {
+  hello_message hello;
+  hello.namespace_name = "test/17";
+  send(kind::hello, hello);
+  EXPECT_EQ(session_->progress(1), session::outcome::ended);
+}
+
+TEST_F(session_handshake, an_earlier_client_cannot_open_striped_objects) {
+  put_striped();
+  enter(protocol_version_min);
+  open_request open;
+  open.name = "striped";
+  EXPECT_EQ(ask(kind::open, open), status::not_supported);
+  get_request get;
+  get.name = "striped";
+  EXPECT_EQ(ask(kind::get, get), status::not_supported);
+  EXPECT_EQ(ask(kind::stat, open), status::ok);
+}
+
+TEST_F(session_handshake, a_client_opens_striped_objects) {
+  put_striped();
+  enter(protocol_version);
+  open_request open;
+  open.name = "striped";
+  EXPECT_EQ(ask(kind::open, open), status::ok);
+  EXPECT_EQ(ask(kind::create_striped, create_striped_request{"a", "", 1, 0}), status::invalid)
+      << "only a cluster has stripes";
 }
 
 }  // namespace

@@ -86,8 +86,9 @@ std::shared_ptr<client> client::stripe_link(uint8_t partition, const std::string
   link.reset(new client{std::move(location), settings_});
   link->is_cluster_ = true;
   link->places_ = places_;
-  if (auto const place = place_parse(hint); place.ok())
-    link->places_.insert(link->places_.begin(), place.value());
+  if (!hint.empty())
+    if (auto const place = place_parse(hint); place.ok())
+      link->places_.insert(link->places_.begin(), place.value());
   std::shared_ptr<client> const created = link;
   if (stripe_links_.size() > link_count_max)
     std::erase_if(stripe_links_, [](auto const &entry) { return entry.second.use_count() == 1; });
