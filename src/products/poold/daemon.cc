@@ -110,6 +110,7 @@ pool::pool_report daemon::report() const {
   current.opens = counted.opens;
   current.evictions = counted.evictions;
   report_errors(current);
+  report_cluster(current);
   uint64_t const now_ns = seams::monotonic_clock().now_ns();
   report_users(current, now_ns);
   for (size_t i = 0; i < current.transfers.size(); i++) {

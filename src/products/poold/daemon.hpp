@@ -49,6 +49,7 @@ class daemon {
   status create_service();
   status start_server();
   status start_web();
+  void report_cluster(pool::pool_report &current) const;
   void report_errors(pool::pool_report &current) const;
   void report_users(pool::pool_report &current, uint64_t now_ns) const;
 

@@ -117,6 +117,30 @@ status daemon::open_cluster() {
   return status::ok;
 }
 
+void daemon::report_cluster(pool::pool_report &current) const {
+  if (node_ == nullptr)
+    return;
+  auto const described = node_->changes().describe();
+  static constexpr const char *states[] = {"up", "draining", "away"};
+  pool::pool_report::cluster_state state;
+  state.copies = described.copies;
+  state.partition_count = described.partition_count;
+  state.missing_count = described.missing_count;
+  state.offline_count = described.offline_count;
+  state.lost_count = described.lost_count;
+  state.silence_ns = described.silence_ns;
+  state.repaired_size = node_->changes().repaired_size();
+  for (const wire::pool::cluster_server &server : described.servers)
+    state.servers.push_back({server.name,
+                             server.domain,
+                             states[std::min<size_t>(server.state, std::size(states) - 1)],
+                             server.problem,
+                             server.primary_count,
+                             server.copy_count,
+                             server.joining_count});
+  current.cluster = std::move(state);
+}
+
 // The node starts once the objects of the backing are restored.
 status daemon::join_cluster() {
   if (node_ == nullptr)

@@ -412,6 +412,35 @@ def test_what_only_a_removed_server_has_is_lost_by_force(cluster):
     assert cluster.status()["lost"] == 0
 
 
+def test_metrics_describe_the_cluster(tmp_path):
+    try:
+        cluster = Cluster(tmp_path, 2)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    first, second = cluster.servers
+    (web_port,) = etcd.free_ports(1)
+    first.options = ("--web-port", str(web_port))
+
+    def metrics():
+        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=5) as answer:
+            return answer.read().decode()
+
+    try:
+        first.start()
+        wait_for(lambda: pool("cluster", "status", f"pool://{first.name}").returncode == 0, "one")
+        cluster.must_put(NAMESPACES[0], "first", "x" * 1000)
+        second.start()
+        wait_for(lambda: "tanada_pool_cluster_missing_copies 0\n" in metrics(), "both copies")
+        text = metrics()
+        assert 'tanada_pool_cluster_servers{state="up"} 2\n' in text
+        assert "tanada_pool_cluster_repaired_bytes_total 1000\n" in text, text
+        second.kill()
+        wait_for(lambda: 'servers{state="away"} 1\n' in metrics(), "a server that is away")
+        assert "tanada_pool_cluster_missing_copies 256\n" in metrics()
+    finally:
+        cluster.end()
+
+
 def test_status_reports_how_old_it_is(cluster):
     member = cluster.etcd.members[0]
     member.send_signal(signal.SIGSTOP)

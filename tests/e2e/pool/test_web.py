@@ -172,6 +172,39 @@ def test_the_page_shows_the_pool(served, chromium, tmp_path):
     assert chromium.problems == []
 
 
+def test_the_page_shows_the_servers_of_a_cluster(served, chromium):
+    chromium.open(served.url)
+    chromium.wait("document.getElementById('used').textContent === '23.0 GiB'")
+    assert chromium.evaluate("document.getElementById('cluster').hidden") is True
+    server = {"state": "up", "problem": "", "primaries": 128, "copies": 256, "joining": 0}
+    cluster = {
+        "copies": 2,
+        "missing": 3,
+        "silence_s": 12,
+        "repaired_size": 5 << 20,
+        "servers": [
+            server | {"name": "10.0.0.1:7440"},
+            server | {"name": NASTY, "state": "away", "problem": NASTY, "joining": 7},
+        ],
+    }
+    served.write(cluster=cluster)
+    chromium.wait("document.getElementById('cluster').hidden === false")
+    text = text_of(chromium, "copies")
+    assert text.startswith("3 copies missing · 0 partitions offline · 0 lost · 5.0 MiB copied")
+    assert text.endswith("as of 12 s ago: etcd does not answer")
+    rows = chromium.evaluate(
+        "[...document.querySelectorAll('#servers tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    assert rows == [
+        ["10.0.0.1:7440", "up", "", "128", "256", "0"],
+        [NASTY, "away", NASTY, "128", "256", "7"],
+    ]
+    _, metrics = served.get("/metrics")
+    assert value(metrics, "tanada_pool_cluster_servers", state="away") == 1
+    assert value(metrics, "tanada_pool_cluster_repaired_bytes_total") == 5 << 20
+    assert chromium.problems == []
+
+
 def test_the_page_draws_throughput(served, chromium):
     chromium.open(served.url)
     chromium.wait("document.getElementById('used').textContent !== ''")

@@ -103,6 +103,40 @@ void add_spaces(metrics_text &metrics, const pool_report &report) {
       metrics.sample(space.quota, label("namespace", space.name));
 }
 
+void add_cluster(metrics_text &metrics, const pool_report::cluster_state &cluster) {
+  metrics.family("cluster_servers", "gauge", "Servers of the cluster, by state.");
+  for (const char *const state : {"up", "draining", "away"}) {
+    uint64_t count = 0;
+    for (pool_report::cluster_server const &server : cluster.servers)
+      count += server.state == state;
+    metrics.sample(count, label("state", state));
+  }
+  uint64_t problem_count = 0, joining_count = 0;
+  for (pool_report::cluster_server const &server : cluster.servers) {
+    problem_count += !server.problem.empty();
+    joining_count += server.joining_count;
+  }
+  metrics.gauge("cluster_unreachable_servers",
+                "Servers that this one should send changes to and cannot.",
+                problem_count);
+  metrics.gauge("cluster_missing_copies",
+                "Copies that partitions should have and have not.",
+                cluster.missing_count);
+  metrics.gauge("cluster_copies_under_way", "Copies that are being made.", joining_count);
+  metrics.gauge("cluster_offline_partitions",
+                "Partitions without a copy that runs: they are not served.",
+                cluster.offline_count);
+  metrics.gauge("cluster_lost_partitions",
+                "Partitions that were lost and began again, until this is cleared.",
+                cluster.lost_count);
+  metrics.gauge("cluster_silence_seconds",
+                "Since etcd confirmed these figures; 0 while they are new.",
+                cluster.silence_ns / 1'000'000'000);
+  metrics.counter("cluster_repaired_bytes_total",
+                  "Bytes that this server has sent to servers which lacked them.",
+                  cluster.repaired_size);
+}
+
 void add_paths(metrics_text &metrics, const pool_report &report) {
   std::array<uint64_t, report_path_count> clients{};
   for (pool_report::client const &client : report.clients)
@@ -140,6 +174,8 @@ std::string report_metrics(const pool_report &report) {
   text.gauge("objects", "Committed objects.", report.object_count);
   add_spaces(text, report);
   add_paths(text, report);
+  if (report.cluster)
+    add_cluster(text, *report.cluster);
   text.counter("committed_bytes_total", "Bytes of objects committed.", report.committed_size);
   text.counter("commits_total", "Objects committed.", report.commits);
   text.counter("opens_total", "Objects opened to be read.", report.opens);

@@ -47,6 +47,29 @@ json paths_of(const pool_report &report) {
   return paths;
 }
 
+// null: the daemon is no server of a cluster.
+json cluster_of(const pool_report &report) {
+  if (!report.cluster)
+    return nullptr;
+  json servers = json::array();
+  for (pool_report::cluster_server const &server : report.cluster->servers)
+    servers.push_back({{"name", server.name},
+                       {"domain", server.domain},
+                       {"state", server.state},
+                       {"problem", server.problem},
+                       {"primaries", server.primary_count},
+                       {"copies", server.copy_count},
+                       {"joining", server.joining_count}});
+  return {{"copies", report.cluster->copies},
+          {"partitions", report.cluster->partition_count},
+          {"missing", report.cluster->missing_count},
+          {"offline", report.cluster->offline_count},
+          {"lost", report.cluster->lost_count},
+          {"silence_s", double(report.cluster->silence_ns) / 1e9},
+          {"repaired_size", report.cluster->repaired_size},
+          {"servers", std::move(servers)}};
+}
+
 json errors_of(const pool_report &report) {
   json errors = json::object();
   for (auto const &[name, count] : report.errors_by_status)
@@ -89,6 +112,7 @@ std::string report_json(const pool_report &report) {
                          {"errors_by_status", errors_of(report)},
                          {"refused", report.refused},
                          {"paths", paths_of(report)},
+                         {"cluster", cluster_of(report)},
                          {"namespaces", spaces_of(report)},
                          {"clients", clients_of(report)},
                          {"client_count", report.clients.size()}};

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,7 +38,21 @@ struct pool_report {
     uint64_t written_size = 0, read_size = 0;
   };
 
+  // The cluster that the daemon is a server of, as this server knows it.
+  struct cluster_server {
+    std::string name, domain, state, problem;  // state: "up", "draining" or "away"
+    uint32_t primary_count = 0, copy_count = 0, joining_count = 0;
+  };
+  struct cluster_state {
+    uint32_t copies = 0, partition_count = 0;
+    uint32_t missing_count = 0, offline_count = 0, lost_count = 0;
+    uint64_t silence_ns = 0;     // since etcd confirmed it; 0: it is new
+    uint64_t repaired_size = 0;  // bytes that this server has sent to servers which lacked them
+    std::vector<cluster_server> servers;
+  };
+
   std::string backing;  // "dram", "file", "flash"
+  std::optional<cluster_state> cluster = {};
   uint64_t capacity = 0;
   uint64_t used = 0;       // includes objects that are being written
   uint64_t owned = 0;      // bound to namespaces, used or not

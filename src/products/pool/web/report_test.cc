@@ -31,6 +31,33 @@ TEST(report_metrics, families_have_help_and_type) {
   EXPECT_TRUE(has_line(text, "tanada_pool_read_bytes_total{path=\"rdma\"} 8"));
 }
 
+TEST(report_metrics, have_a_cluster_where_there_is_one) {
+  pool_report report;
+  EXPECT_EQ(report_metrics(report).find("cluster"), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(report_json(report))["cluster"].is_null());
+  report.cluster = pool_report::cluster_state{
+      .copies = 2,
+      .partition_count = 256,
+      .missing_count = 3,
+      .offline_count = 1,
+      .lost_count = 4,
+      .silence_ns = 12'500'000'000,
+      .repaired_size = 77,
+      .servers = {{"a:1", "", "up", "", 100, 200, 0}, {"b:1", "", "away", "it is off", 0, 0, 5}}};
+  std::string const text = report_metrics(report);
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_servers{state=\"up\"} 1")) << text;
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_servers{state=\"away\"} 1"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_unreachable_servers 1"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_missing_copies 3"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_copies_under_way 5"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_silence_seconds 12"));
+  EXPECT_TRUE(has_line(text, "tanada_pool_cluster_repaired_bytes_total 77"));
+  auto const cluster = nlohmann::json::parse(report_json(report))["cluster"];
+  EXPECT_EQ(cluster["lost"], 4);
+  EXPECT_EQ(cluster["servers"][1]["problem"], "it is off");
+  EXPECT_EQ(cluster["servers"][0]["copies"], 200);
+}
+
 TEST(report_metrics, names_of_namespaces_cannot_leave_their_label) {
   pool_report report;
   report.spaces = {{"a\"} 1\n\\", 5, 0, 0}, {"\xff\xc3", 6, 0, 10}, {"棚田", 7, 0, 0}};

@@ -113,6 +113,10 @@ class replication final : public journal, public cluster_gate {
   bool progress();
   // Serves nothing any more, also not in later terms. True: every change has settled.
   bool close();
+  // Bytes that comparisons have sent to other servers.
+  uint64_t repaired_size() const {
+    return repair_.spent_size();
+  }
   // Servers that links are needed to.
   std::vector<replica> wanted_links() const;
 

@@ -11,6 +11,24 @@ namespace {
 
 using tanada::pool::pool_report;
 
+pool_report::cluster_state read_cluster(const nlohmann::json &object) {
+  pool_report::cluster_state cluster;
+  cluster.copies = object.value("copies", 0u);
+  cluster.partition_count = object.value("partitions", 0u);
+  cluster.missing_count = object.value("missing", 0u);
+  cluster.silence_ns = uint64_t(object.value("silence_s", 0.0) * 1e9);
+  cluster.repaired_size = object.value("repaired_size", uint64_t{0});
+  for (auto const &server : object.at("servers"))
+    cluster.servers.push_back({server.at("name"),
+                               "",
+                               server.at("state"),
+                               server.at("problem"),
+                               server.value("primaries", 0u),
+                               server.value("copies", 0u),
+                               server.value("joining", 0u)});
+  return cluster;
+}
+
 pool_report read(const char *path) {
   std::ifstream file{path};
   nlohmann::json const document = nlohmann::json::parse(file);
@@ -45,6 +63,8 @@ pool_report read(const char *path) {
                               number(client, "written_size"),
                               number(client, "read_size"),
                               uint64_t(client.value("connected_s", 0.0) * 1e9)});
+  if (document.contains("cluster"))
+    report.cluster = read_cluster(document.at("cluster"));
   return report;
 }
 
