@@ -18,6 +18,7 @@ constexpr uint64_t retry_delay_ns = second_ns / 4;
 // Servers propose one after the other, so that one proposal is usually enough.
 constexpr uint64_t rank_delay_ns = second_ns / 5;
 constexpr uint64_t renewals_per_lease = 4;
+constexpr uint64_t proposal_retry_ns = second_ns;
 
 }  // namespace
 
@@ -403,8 +404,12 @@ void membership::propose_if_due() {
   bool const is_present = rank() < present_.size();
   if (!is_present && is_leaving_)
     has_left_.store(true, std::memory_order_release);
-  if (!is_present || proposed_revision_ == map_revision_)
-    return;  // a newer map is on its way
+  // A newer map is on its way, unless the proposal was refused because of a server that has come
+  // and gone since.
+  bool const awaits_map =
+      proposed_revision_ == map_revision_ && now_ns() < proposed_ns_ + proposal_retry_ns;
+  if (!is_present || awaits_map)
+    return;
   cluster_map candidate;
   if (is_leaving_ ? make_departure(candidate) : make_candidate(candidate))
     send_proposal(candidate);
@@ -456,6 +461,7 @@ void membership::finish_proposal(const proposal_basis &basis,
   bool const is_applied = outcome.value().is_applied;
   if (is_applied || basis.changed_ns == changed_ns_)
     proposed_revision_ = basis.map_revision;
+  proposed_ns_ = now_ns();
   if (!basis.is_departure || !is_applied || stage_ == stage::ended)
     return;
   leave();

@@ -232,6 +232,7 @@ class membership {
   std::atomic<std::shared_ptr<const std::string>> refusal_;
   uint64_t changed_ns_ = 0;                    // when the servers that run last changed
   uint64_t proposed_revision_ = ~uint64_t{0};  // map_revision_ at the last proposal
+  uint64_t proposed_ns_ = 0;                   // when its outcome was known
   // map_revision_ and changed_ns_ when the map was last found to be right.
   std::pair<uint64_t, uint64_t> checked_{~uint64_t{0}, 0};
 };
