@@ -18,7 +18,7 @@ constexpr uint64_t wait_round_max = 300;  // of a handshake
 constexpr uint64_t settle_round_max = 60'000;
 constexpr uint64_t stop_ns_max = 5'000 * ms;  // of a server that cannot leave the cluster
 // Where nothing else happens. The successors of hundreds of partitions compare them first.
-constexpr uint64_t hand_over_ns_max = 3'000 * ms;
+constexpr uint64_t hand_over_ns_max = 1'500 * ms;
 
 // One end of a connection, which the simulation can cut.
 class severable_stream final : public seams::stream {
