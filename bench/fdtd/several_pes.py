@@ -145,7 +145,7 @@ class Bench:
         figures = (compared["with_seconds"], compared["without_seconds"])
         self.add(what, figures[0], "s", "no snapshots", figures[1], bar)
         lost = 100 * timings["lost_seconds"] / timings["run_seconds"]
-        self.add(f"share of the time in which steps stood still: {what}", lost, "%", None, None)
+        self.add(f"stalls: {what}", lost, "%", None, None)
 
     def save(self):
         report = {**header("fdtd_pes"), "rows": self.rows}
