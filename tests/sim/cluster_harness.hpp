@@ -112,7 +112,7 @@ class cluster_run {
     std::unique_ptr<pool::channel> channel;
     uint64_t retry_ns = 0;
     uint32_t outstanding = 0;
-    bool reads_backup = false;  // only reads, at any server that has a copy
+    bool reads_backup = false;       // only reads, at any server that has a copy
     uint64_t epoch = 0;              // counts connections
     std::map<uint32_t, link> links;  // to hidden namespaces, by partition
     striped_ptr striped;             // null: none is under way

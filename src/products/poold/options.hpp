@@ -37,9 +37,9 @@ struct daemon_options {
   // server.
   std::string cluster;
   std::string advertise;  // "HOST:PORT", where clients and other servers reach it; empty: as listen
-  bool is_new_cluster = false;  // may make one of objects that belong to another
-  std::string domain;           // failure domain; empty: one of its own
-  uint32_t copies = 2;          // of a new cluster's objects
+  bool is_new_cluster = false;                // may make one of objects that belong to another
+  std::string domain;                         // failure domain; empty: one of its own
+  uint32_t copies = 2;                        // of a new cluster's objects
   uint64_t stripe_size = uint64_t{64} << 20;  // larger objects are striped; 0: none
   uint64_t lease_ns = 5'000'000'000;
   uint64_t repair_bandwidth = 0;  // bytes a second; 0: see repair_budget

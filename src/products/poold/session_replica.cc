@@ -48,10 +48,9 @@ session::replica_group::~replica_group() {
 bool session::is_served() {
   if (service_.cluster == nullptr || stage_ != stage::ready || !has_namespace_)
     return true;
-  bool const is_primary = service_.cluster->may_reply(partition_) &&
-                          service_.cluster->term(partition_) == term_;
-  return is_primary ||
-         (reads_backup_ && service_.cluster->may_reply_as_backup(partition_));
+  bool const is_primary =
+      service_.cluster->may_reply(partition_) && service_.cluster->term(partition_) == term_;
+  return is_primary || (reads_backup_ && service_.cluster->may_reply_as_backup(partition_));
 }
 
 // Before the hello: the connection may be to any server that has a copy, and reads only.
@@ -180,11 +179,12 @@ status session::require_peer(const replica_request &request) {
   if (service_.cluster == nullptr || has_namespace_)
     return fail(status::invalid, "this pool belongs to no cluster");
   if (client_version_ != protocol_version)
-    return fail(status::not_supported,
-                "the servers of a cluster need the same version of the protocol: this one has {}, the "
-                "other one {}",
-                protocol_version,
-                client_version_);
+    return fail(
+        status::not_supported,
+        "the servers of a cluster need the same version of the protocol: this one has {}, the "
+        "other one {}",
+        protocol_version,
+        client_version_);
   TND_TRY(require_writer());
   if (!keys_->empty() && !key_->allows_all())
     return fail(status::access, "key {} is not valid for all namespaces", key_id_);

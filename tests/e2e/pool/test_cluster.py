@@ -657,6 +657,8 @@ def test_readers_do_not_notice_that_a_server_is_killed(striped, tmp_path):
             lambda before=before: all(n > old + 2 for n, old in zip(counts, before, strict=True)),
             "reads without the server",
         )
+        # A server that is back before its lease has ended would not be missed yet.
+        wait_for(lambda server=server: striped.entry(server)["state"] != "up", "a loss")
         server.start()
         striped.wait_until_whole()
     is_ending.set()

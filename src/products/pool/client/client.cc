@@ -89,8 +89,8 @@ result<std::unique_ptr<channel>> client::open_channel(std::unique_ptr<seams::str
                                                       bool reads_backup) {
   bool const uses_rings = settings_.rings && connection->is_local() && !daemon_.space.empty();
   const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
-  auto opened = channel::open(
-      std::move(connection), daemon_.space, client_key, deadline_ns, reads_backup);
+  auto opened =
+      channel::open(std::move(connection), daemon_.space, client_key, deadline_ns, reads_backup);
   if (!opened.ok() || !uses_rings)
     return opened;
   TND_TRY(opened.value()->enter_rings(deadline_ns));
