@@ -139,13 +139,18 @@ void cluster_run::start(size_t index) {
       nullptr});
   started.gate =
       std::make_unique<mistaken_gate>(started.node->changes(), setting_.mistake, committed_);
-  started.journal = std::make_unique<mistaken_journal>(started.node->changes(), setting_.mistake);
+  started.journal =
+      std::make_unique<mistaken_journal>(started.node->changes(), setting_.mistake, versions_);
   auto memory = poold::pool_memory::create(
       {.capacity = 64 * mib, .segment_size = 2 * mib, .prefault = false});
   TND_ASSERT(memory.ok());
   started.memory = std::move(memory).value();
-  started.objects = std::make_unique<poold::catalog>(
-      *started.memory, started.journal.get(), poold::catalog_options{});
+  poold::catalog_options limits;
+  limits.clock = &started.clock;
+  if (setting_.mistake != cluster_mistake::equal_versions)
+    limits.version_tag = started.node->changes().version_tags();
+  started.objects =
+      std::make_unique<poold::catalog>(*started.memory, started.journal.get(), std::move(limits));
   started.node->attach(*started.objects);
   started.service.reset(
       new poold::service{.memory = *started.memory, .objects = *started.objects, .keys = {}});
@@ -426,6 +431,8 @@ std::string cluster_run::run(uint32_t step_count) {
   if (failure_.empty())
     fail(settle());
   drop_clients();
+  if (failure_.empty() && versions_.repeated != 0)
+    fail("version " + std::to_string(versions_.repeated) + " was assigned twice");
   if (failure_.empty())
     fail(check(history_, {.has_atomic_lists = true}));
   world_.note(history_.operations().size());

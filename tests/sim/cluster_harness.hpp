@@ -188,6 +188,7 @@ class cluster_run {
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
   uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
   uint64_t calm_until_ns_ = 0;  // no server loses its lease soon after another one's crash
+  version_register versions_;
   std::set<wire::pool::striped_id> committed_;  // ids of objects that clients have committed
   std::string failure_;
 };

@@ -35,6 +35,7 @@ enum class cluster_mistake {
   early_head,            // a client commits a striped object before its stripes
   swept_open,            // stripes are removed although a reader has their object open
   swept_uncommitted,     // stripes of an object that is being written are removed
+  equal_versions,        // servers count versions without regard to each other
 };
 
 // The gate of a server, with the planted mistake.
@@ -235,14 +236,28 @@ class mistaken_coordinator final : public seams::coordinator {
   cluster_mistake const mistake_;
 };
 
+// The versions that all servers have assigned, also those of objects that were lost.
+struct version_register {
+  std::set<uint64_t> assigned;
+  uint64_t repeated = 0;  // one that was assigned twice
+
+  void record(uint64_t version) {
+    if (!assigned.insert(version).second)
+      repeated = version;
+  }
+};
+
 // The journal of a server, with the planted mistake.
 class mistaken_journal final : public poold::journal {
  public:
-  mistaken_journal(poold::journal &inner, cluster_mistake mistake)
-      : inner_{inner}, mistake_{mistake} {}
+  mistaken_journal(poold::journal &inner, cluster_mistake mistake, version_register &versions)
+      : inner_{inner}, mistake_{mistake}, versions_{versions} {}
   void append(std::vector<poold::change> changes,
               std::vector<poold::object_ref> superseded,
               poold::journal_callback done) override {
+    for (const poold::change &update : changes)
+      if (update.type == poold::change::kind::put && !update.is_replica)
+        versions_.record(update.version);
     bool const is_removal = changes.size() == 1 && !changes[0].is_replica &&
                             changes[0].type == poold::change::kind::remove;
     bool const is_early = mistake_ == cluster_mistake::early_acknowledgment && !changes.empty() &&
@@ -267,6 +282,7 @@ class mistaken_journal final : public poold::journal {
  private:
   poold::journal &inner_;
   cluster_mistake const mistake_;
+  version_register &versions_;
 };
 
 }  // namespace tanada::test

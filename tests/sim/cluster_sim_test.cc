@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
 
                                          cluster_mistake::early_head,
                                          cluster_mistake::swept_open,
-                                         cluster_mistake::swept_uncommitted));
+                                         cluster_mistake::swept_uncommitted,
+                                         cluster_mistake::equal_versions));
 
 }  // namespace
 }  // namespace tanada::test

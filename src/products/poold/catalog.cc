@@ -259,6 +259,21 @@ status catalog::grow(object &target, uint64_t size) {
   return status::ok;
 }
 
+// In a cluster a version is a count, which is not below the clock's, and a tag. A server that takes
+// over may lack the last versions of the one before, and its clock is past their times. A tick of
+// the clock is 262 us, so that versions take less than 63 bits until 2116.
+uint64_t catalog::next_version(const namespace_state &state, uint64_t wall_ns) {
+  TND_ASSERT(mutex_.is_held());
+  if (!options_.version_tag)
+    return ++last_version_;
+  constexpr uint32_t tick_bits = 18;
+  uint64_t const tag = options_.version_tag(state.name);
+  TND_ASSERT(tag >> version_tag_bits == 0);
+  uint64_t const count = std::max((last_version_ >> version_tag_bits) + 1, wall_ns >> tick_bits);
+  last_version_ = count << version_tag_bits | tag;
+  return last_version_;
+}
+
 // Assign a version and bind the name. The object that had the name is superseded.
 void catalog::commit_locked(namespace_state &state,
                             const std::string &name,
@@ -267,8 +282,8 @@ void catalog::commit_locked(namespace_state &state,
                             std::vector<object_ref> &superseded) {
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(object->metadata.size <= object->allocated_size());
-  object->metadata.version = ++last_version_;
   object->metadata.created_ns = options_.clock->wall_ns();
+  object->metadata.version = next_version(state, object->metadata.created_ns);
   statistics_.commits++;
   statistics_.committed_size += object->metadata.size;
   object_ref previous = bind(state, name, object);

@@ -26,7 +26,14 @@ struct catalog_options {
   uint32_t namespace_count_max = 4096;     // namespaces not named in `quotas`
   uint64_t object_count_max = 16 << 20;    // names
   seams::clock *clock = &seams::monotonic_clock();  // its wall_ns() gives objects' creation times
+  // In a cluster: the low bits of the versions of a namespace's objects, below
+  // 2^version_tag_bits. Called under the catalog's mutex.
+  std::function<uint64_t(const std::string &namespace_name)> version_tag = {};
 };
+
+// A server of a cluster has objects whose versions other servers have assigned, and its log
+// identifies objects by their versions. So the versions of different servers must differ.
+inline constexpr uint32_t version_tag_bits = 19;
 
 struct catalog_statistics {
   uint64_t object_count = 0, committed_size = 0, commits = 0, opens = 0, evictions = 0;
@@ -286,6 +293,7 @@ class catalog {
   namespace_statistics describe(const namespace_state &state) const TND_REQUIRES(mutex_);
   object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags)
       TND_REQUIRES(mutex_);
+  uint64_t next_version(const namespace_state &state, uint64_t wall_ns) TND_REQUIRES(mutex_);
   void commit_locked(namespace_state &state,
                      const std::string &name,
                      const object_ref &object,

@@ -136,5 +136,39 @@ TEST_F(catalog_namespaces, a_number_is_never_used_again) {
       << "an object in use counts towards the quota";
 }
 
+// Two servers of a cluster that know of the same last version, with equal clocks.
+TEST(catalog_versions, those_of_different_servers_differ_in_their_tags) {
+  struct stopped_clock final : seams::clock {
+    uint64_t now_ns() noexcept override {
+      return 0;
+    }
+    void sleep_ns(uint64_t) noexcept override {}
+  } clock;
+  auto const memory = pool_memory::create({.capacity = 8 * mib, .segment_size = 2 * mib}).value();
+  auto const commit = [&](uint64_t tag, uint64_t highest) {
+    catalog_options limits;
+    limits.clock = &clock;
+    limits.version_tag = [tag](const std::string &) {
+      return tag;
+    };
+    catalog objects{*memory, nullptr, std::move(limits)};
+    objects.raise_version(highest);
+    uint64_t const space = objects.open_namespace("space", true).value();
+    auto const object = objects.create_object(space, 100, 0);
+    auto const no_journal = [](const info &) {
+      return journal_callback{};
+    };
+    return objects.commit(object.value(), "object", 0, no_journal).value();
+  };
+  uint64_t const tag_max = (uint64_t{1} << version_tag_bits) - 1;
+  for (uint64_t const highest : {uint64_t{0}, uint64_t{1'800'000'000'000'000}, uint64_t{1} << 61}) {
+    uint64_t const version = commit(5, highest), rival = commit(tag_max, highest);
+    EXPECT_NE(version, rival);
+    EXPECT_GT(version, highest);
+    EXPECT_GT(rival, highest);
+    EXPECT_GT(commit(0, rival), rival);
+  }
+}
+
 }  // namespace
 }  // namespace tanada::poold

@@ -34,8 +34,11 @@ result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
 // Create the catalog, with the objects of the backing.
 status daemon::restore_objects() {
   TND_ASSERT(memory_ != nullptr && objects_ == nullptr);
-  objects_ = std::make_unique<catalog>(
-      *memory_, top_journal(), catalog_options{.quotas = options_.quotas});
+  catalog_options settings;
+  settings.quotas = options_.quotas;
+  if (node_ != nullptr)
+    settings.version_tag = node_->changes().version_tags();
+  objects_ = std::make_unique<catalog>(*memory_, top_journal(), std::move(settings));
   if (node_ != nullptr)
     node_->attach(*objects_);
   if (journal_ == nullptr)

@@ -227,6 +227,16 @@ uint64_t replication::term(uint32_t partition) const {
   return partitions_[partition].term.load(std::memory_order_acquire);
 }
 
+std::function<uint64_t(const std::string &)> replication::version_tags() const {
+  constexpr uint64_t partition_bits = 8;
+  static_assert(partition_count == 1 << partition_bits && partition_bits < version_tag_bits);
+  return [this](const std::string &namespace_name) {
+    uint32_t const partition = partition_of(namespace_name);
+    uint64_t const term_count = uint64_t{1} << (version_tag_bits - partition_bits);
+    return term(partition) % term_count << partition_bits | partition;
+  };
+}
+
 uint64_t replication::last_position(uint32_t partition) const {
   return partitions_[partition].last.load(std::memory_order_acquire);
 }

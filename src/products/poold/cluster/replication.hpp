@@ -62,6 +62,10 @@ class replication final : public journal, public cluster_gate {
     return options_.self;
   }
 
+  // For the catalog. All versions of a partition have its number, and the primary's term modulo
+  // 2048. The result refers to this object.
+  std::function<uint64_t(const std::string &namespace_name)> version_tags() const;
+
   // ---- journal
   void append(std::vector<change> changes,
               std::vector<object_ref> superseded,
