@@ -83,21 +83,29 @@ status daemon::open_coordinator(std::string &cluster_name) {
   return status::ok;
 }
 
+namespace {
+
+status check_cluster_options(const daemon_options &options) {
+  if (options.port == 0 && options.advertise.empty())
+    return fail(status::invalid,
+                "a server of a cluster is known by its address: give --port or --advertise");
+  if (options.lease_ns < lease_ns_min || options.lease_ns > lease_ns_max)
+    return fail(status::invalid, "--lease is 2s to 10m");
+  if (options.copies < 1 || options.copies > copies_max)
+    return fail(status::invalid, "--copies is 1 to {}", copies_max);
+  bool const is_sane_stripe = options.stripe_size == 0 || (options.stripe_size >= stripe_size_min &&
+                                                           options.stripe_size <= stripe_size_max);
+  if (!is_sane_stripe)
+    return fail(status::invalid, "--stripe is 64KiB to 64GiB, or 0");
+  return status::ok;
+}
+
+}  // namespace
+
 status daemon::open_cluster() {
   if (options_.cluster.empty())
     return status::ok;
-  if (options_.port == 0 && options_.advertise.empty())
-    return fail(status::invalid,
-                "a server of a cluster is known by its address: give --port or --advertise");
-  if (options_.lease_ns < lease_ns_min || options_.lease_ns > lease_ns_max)
-    return fail(status::invalid, "--lease is 2s to 10m");
-  if (options_.copies < 1 || options_.copies > copies_max)
-    return fail(status::invalid, "--copies is 1 to {}", copies_max);
-  bool const is_sane_stripe =
-      options_.stripe_size == 0 ||
-      (options_.stripe_size >= stripe_size_min && options_.stripe_size <= stripe_size_max);
-  if (!is_sane_stripe)
-    return fail(status::invalid, "--stripe is 64KiB to 64GiB, or 0");
+  TND_TRY(check_cluster_options(options_));
   std::string cluster_name;
   TND_TRY(open_coordinator(cluster_name));
   auto keys = read_keys(options_.key_file);

@@ -161,6 +161,12 @@ void add_paths(metrics_text &metrics, const pool_report &report) {
       &pool_report::transfer::read_size);
 }
 
+void add_errors(metrics_text &text, const pool_report &report) {
+  text.family("errors_total", "counter", "Requests that failed, by status.");
+  for (auto const &[name, count] : report.errors_by_status)
+    text.sample(count, label("status", name));
+}
+
 }  // namespace
 
 std::string report_metrics(const pool_report &report) {
@@ -180,10 +186,7 @@ std::string report_metrics(const pool_report &report) {
   text.counter("commits_total", "Objects committed.", report.commits);
   text.counter("opens_total", "Objects opened to be read.", report.opens);
   text.counter("evictions_total", "Objects evicted to free memory.", report.evictions);
-  text.family("errors_total", "counter", "Requests that failed, by status.");
-  for (auto const &[name, count] : report.errors_by_status) {
-    text.sample(count, label("status", name));
-  }
+  add_errors(text, report);
   text.counter("refused_connections_total", "Connections that were refused.", report.refused);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3f", double(report.uptime_ns) / 1e9);
