@@ -266,10 +266,10 @@ uint64_t catalog::next_version(const namespace_state &state, uint64_t wall_ns) {
   TND_ASSERT(mutex_.is_held());
   if (!options_.version_tag)
     return ++last_version_;
-  constexpr uint32_t tick_bits = 18;
   uint64_t const tag = options_.version_tag(state.name);
   TND_ASSERT(tag >> version_tag_bits == 0);
-  uint64_t const count = std::max((last_version_ >> version_tag_bits) + 1, wall_ns >> tick_bits);
+  uint64_t const count =
+      std::max((last_version_ >> version_tag_bits) + 1, wall_ns >> version_tick_bits);
   last_version_ = count << version_tag_bits | tag;
   return last_version_;
 }

@@ -34,6 +34,7 @@ struct catalog_options {
 // A server of a cluster has objects whose versions other servers have assigned, and its log
 // identifies objects by their versions. So the versions of different servers must differ.
 inline constexpr uint32_t version_tag_bits = 19;
+inline constexpr uint32_t version_tick_bits = 18;  // of the clock's nanoseconds, in their count
 
 struct catalog_statistics {
   uint64_t object_count = 0, committed_size = 0, commits = 0, opens = 0, evictions = 0;

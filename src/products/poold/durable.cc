@@ -313,6 +313,8 @@ status durable_journal::submit(const std::shared_ptr<entry> &item) {
   if (code == status::ok)
     code =
         log_->append(item->transaction, [this, item](status outcome) { complete(*item, outcome); });
+  if (code == status::ok)
+    note_submitted(item->transaction);
   if (code != status::ok && code != status::again)
     complete(*item, code);
   return code;
@@ -322,7 +324,6 @@ status durable_journal::make_transaction(const entry &item, pool::transaction &c
   TND_ASSERT(changes.empty());
   for (const change &source : item.changes) {
     pool::change logged;
-    logged.meta.version = source.version;
     switch (source.type) {
       case change::kind::put:
         TND_TRY(make_put(source, logged));
@@ -339,9 +340,58 @@ status durable_journal::make_transaction(const entry &item, pool::transaction &c
         logged.meta.flags = source.flags;
         break;
     }
+    logged.meta.version = aliases_.translate(
+        source, [this](uint64_t version) { return is_logged(version); }, clock_.wall_ns());
     changes.push_back(std::move(logged));
   }
   return status::ok;
+}
+
+// Whether the log has records of this version, or gets them.
+bool durable_journal::is_logged(uint64_t version) const {
+  return submitted_versions_.contains(version) || log_->contains(version);
+}
+
+// The versions of puts that a log has to write.
+void durable_journal::note_submitted(const pool::transaction &changes) {
+  for (const pool::change &update : changes)
+    if (update.kind == pool::change_kind::put)
+      submitted_versions_.insert(update.meta.version);
+}
+
+void durable_journal::note_completed(const pool::transaction &changes) {
+  for (const pool::change &update : changes) {
+    auto const it = submitted_versions_.find(update.meta.version);
+    if (update.kind == pool::change_kind::put && it != submitted_versions_.end())
+      submitted_versions_.erase(it);
+  }
+}
+
+uint64_t version_aliases::translate(const change &update,
+                                    const predicate &is_known,
+                                    uint64_t wall_ns) {
+  bool const is_rename = update.type == change::kind::rename;
+  key const name{update.namespace_name, update.name};
+  key const old_name = is_rename ? key{update.namespace_name, update.old_name} : name;
+  auto const it = aliases_.find(old_name);
+  bool const is_aliased = it != aliases_.end() && it->second.version == update.version;
+  uint64_t logged = is_aliased ? it->second.logged : update.version;
+  if (update.type == change::kind::set_flags || (is_rename && name == old_name))
+    return logged;
+  if (update.type == change::kind::put) {
+    logged = update.version;
+    uint64_t count = std::max(logged >> version_tag_bits, wall_ns >> version_tick_bits);
+    uint64_t const tag = logged & ((uint64_t{1} << version_tag_bits) - 1);
+    while (is_known(logged))
+      logged = ++count << version_tag_bits | tag;
+  }
+  if (is_aliased)
+    aliases_.erase(it);
+  if (update.type == change::kind::put || is_rename)
+    aliases_.erase(name);
+  if (update.type != change::kind::remove && logged != update.version)
+    aliases_[name] = {update.version, logged};
+  return logged;
 }
 
 // Every logged object has a checksum, so that a restart can distinguish intact from torn objects.
@@ -401,6 +451,7 @@ void durable_journal::complete(entry &item, status code) {
         update.object->flags.fetch_or(flag_durable);
     code = divergence_.record_logged(item.changes, item.order, follow_ups);
   }
+  note_completed(item.transaction);
   update_discardable(item, is_kept);
   hold_superseded(item, is_kept);
   // Stale objects that earlier failures left in the log are removed first, then the callback is

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
@@ -73,6 +74,29 @@ class log_divergence {
   bool erase_stale(const key &name, uint64_t version);
 
   std::map<key, divergence> divergences_;
+};
+
+// The versions that the log has instead of the catalog's.
+//
+// The log knows a version once and for all: its removal counts whatever the order of the records. A
+// server of a cluster may get a version again: of an object that it gave up and gets back, or under
+// a new name before the removal of the old one. The log then gets an alias, which is the object's
+// version after a restart. Until then the other servers have the original one, so the comparison
+// with them sends the object once more. Used by one thread.
+class version_aliases {
+ public:
+  using predicate = std::function<bool(uint64_t version)>;
+
+  // The version for the log. Call it for all changes, in their order.
+  uint64_t translate(const change &update, const predicate &is_known, uint64_t wall_ns);
+
+ private:
+  struct alias {
+    uint64_t version, logged;
+  };
+  using key = std::pair<std::string, std::string>;  // namespace, name
+
+  std::map<key, alias> aliases_;
 };
 
 // One thread drives the log: that of start(), or the caller's by `progress()`. Changes are written
@@ -152,6 +176,9 @@ class durable_journal final : public journal {
   void sync_entries(const std::vector<std::shared_ptr<entry>> &entries);
   status submit(const std::shared_ptr<entry> &item);
   status make_transaction(const entry &item, pool::transaction &changes);
+  bool is_logged(uint64_t version) const;
+  void note_submitted(const pool::transaction &changes);
+  void note_completed(const pool::transaction &changes);
   status make_put(const change &source, pool::change &logged);
   void add_extents(const object &source, pool::change &logged) const;
   void complete(entry &item, status code);
@@ -213,7 +240,9 @@ class durable_journal final : public journal {
   backends::store_registry stores_;
   std::unique_ptr<pool::reserve_file> reserve_;
   std::unique_ptr<pool::durable_log> log_;
-  log_divergence divergence_;  // used only by the thread that drives the log
+  version_aliases aliases_;                     // used only by the thread that drives the log
+  std::multiset<uint64_t> submitted_versions_;  // of puts in incomplete transactions; likewise
+  log_divergence divergence_;                   // used only by the thread that drives the log
   // Objects that the catalog has dropped and the log, after a failure, has not. A restart brings
   // them back, so their memory must not be reused. Used only by the same thread.
   std::vector<held_object> held_objects_;

@@ -66,6 +66,21 @@ class pool_durable : public testing::Test {
   void remove(const std::string &name) {
     ASSERT_EQ(objects_->remove(space_, name, record_outcome()), status::ok);
   }
+  // As another server of a cluster passes it on.
+  void apply(change::kind type, const std::string &name, uint64_t version) {
+    change update;
+    update.type = type;
+    update.name = name;
+    if (type == change::kind::put) {
+      update.object = objects_->create_restored(space_, 100, 0).value();
+      update.object->metadata.size = 100;
+      update.object->metadata.version = version;
+    }
+    auto const no_check = [] {
+      return status::ok;
+    };
+    ASSERT_EQ(objects_->apply(space_, no_check, {std::move(update)}, record_outcome()), status::ok);
+  }
   std::vector<std::string> names() {
     std::vector<std::string> listed;
     objects_->list(space_, {}, [&](const std::string &name, const info *) {
@@ -130,6 +145,41 @@ TEST_F(pool_durable, a_rename_on_its_way_saves_it_from_that_removal) {
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
   start();
   EXPECT_EQ(names(), std::vector<std::string>{"c"});
+}
+
+TEST_F(pool_durable, an_object_that_was_given_up_and_comes_again_is_there_after_a_restart) {
+  apply(change::kind::put, "a", 7);
+  drain();
+  apply(change::kind::remove, "a", 7);
+  apply(change::kind::put, "a", 7);
+  drain();
+  apply(change::kind::put, "a", 7);
+  apply(change::kind::put, "a", 7);
+  drain();
+  EXPECT_EQ(outcomes_, outcomes(5, status::ok));
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+  apply(change::kind::put, "a", 7);
+  apply(change::kind::remove, "a", 7);
+  drain();
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{});
+}
+
+TEST_F(pool_durable, an_object_that_comes_under_a_new_name_survives_the_removal_of_the_old_one) {
+  apply(change::kind::put, "a", 7);
+  apply(change::kind::put, "b", 7);
+  apply(change::kind::remove, "a", 7);
+  drain();
+  rename("b", "c");
+  drain();
+  EXPECT_EQ(outcomes_, outcomes(4, status::ok));
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{"c"});
+  remove("c");
+  drain();
+  start();
+  EXPECT_EQ(names(), std::vector<std::string>{});
 }
 
 TEST_F(pool_durable, a_restart_keeps_all_namespaces_with_objects_and_no_others) {

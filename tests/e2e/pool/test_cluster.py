@@ -718,11 +718,12 @@ def test_durable_objects_survive_all_servers(durable):
                 stdin=f"{space} {number}",
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
+    for _ in range(2):
+        restart_all(durable)
+        for number in range(4):
+            check(durable, str(number))
     for server in durable.servers:
         assert "could not be made durable" not in server.log()
-    restart_all(durable)
-    for number in range(4):
-        check(durable, str(number))
 
 
 def test_durable_striped_objects_survive_all_servers(durable, tmp_path):

@@ -321,6 +321,9 @@ void durable_log::visit(const std::function<void(const live_object &)> &visitor)
 std::optional<live_object> durable_log::find(uint64_t version) const {
   return parts_->state->live.find(version);
 }
+bool durable_log::contains(uint64_t version) const {
+  return parts_->state->live.contains(version);
+}
 uint64_t durable_log::highest_version() const {
   return parts_->state->live.highest_version();
 }

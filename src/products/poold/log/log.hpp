@@ -94,6 +94,8 @@ class durable_log {
   // Call `visitor` with each durable object, in no particular order. It must not call append().
   void visit(const std::function<void(const live_object &)> &visitor) const;
   std::optional<live_object> find(uint64_t version) const;  // empty: none
+  // Whether the log's files have anything of this version, also if it was removed.
+  bool contains(uint64_t version) const;
 
   // The highest version of all puts in the log's files, including removed objects. The caller's
   // next version must be above it.
