@@ -22,7 +22,7 @@ constexpr uint64_t striped_size_min = 64 << 10;  // no pool stripes smaller obje
 constexpr size_t link_count_max = 64;            // of links that no open object uses
 constexpr size_t piece_count_max = 65536;        // of one round of transfers
 constexpr uint64_t copy_size = 8 << 20;          // bytes copied from object to object at a time
-constexpr uint64_t evict_wait_ns = 3'000'000'000, evict_retry_ns = 20'000'000;
+constexpr uint64_t evict_wait_ns = 10'000'000'000, evict_retry_ns = 20'000'000;
 constexpr size_t first_manifest_size = 4096;
 constexpr uint32_t flags_of_heads = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
 
