@@ -189,7 +189,7 @@ def repeated_redis_us(port, options):
 
 
 def lose_a_server(servers, number, call, is_stopped=False):
-    """Kill or stop a server while `call` is made for every namespace. The slowest call's seconds."""
+    """Kill or stop a server during a `call` for every namespace. The slowest call's seconds."""
     victim = servers.servers[number % len(servers.servers)]
     slowest = [0.0] * len(SPACES)
     is_ending = threading.Event()

@@ -135,7 +135,7 @@ void add_cluster_options(CLI::App &app, daemon_options &options) {
   add_size(app,
            "--stripe",
            options.stripe_size,
-           "larger objects are cut in stripes of at most this size, which lie on different servers; "
+           "larger objects are cut in stripes of at most this size on different servers; "
            "0: none");
   app.add_option_function<std::string>(
          "--lease",

@@ -66,7 +66,10 @@ def shared_copy(tmp_path_factory):
 
 @pytest.fixture
 def tree_copy(shared_copy):
-    """A copy of the tree, to plant bugs in. It is restored after the test, which may not move it."""
+    """A copy of the tree, to plant bugs in. It is restored after the test.
+
+    The test may not move it.
+    """
     copy, original_states = shared_copy
     yield copy
     restore(copy, original_states)

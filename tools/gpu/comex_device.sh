@@ -11,7 +11,11 @@ program=("$folder/programs/transfers" gpu)
 step() {
   local name=$1
   shift
-  if timeout "${STEP_LIMIT:-120}" mpirun --oversubscribe "$@" "${program[@]}"; then echo "$name: ok"; else echo "$name: FAILED" && failed=1; fi
+  if timeout "${STEP_LIMIT:-120}" mpirun --oversubscribe "$@" "${program[@]}"; then
+    echo "$name: ok"
+  else
+    echo "$name: FAILED" && failed=1
+  fi
 }
 for ranks in 1 2 4; do step "one node, $ranks ranks" -n "$ranks"; done
 step "two nodes" -n 2 -x TND_PGAS_NODE=a "${program[@]}" : -n 2 -x TND_PGAS_NODE=b

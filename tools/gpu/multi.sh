@@ -51,7 +51,8 @@ kernel_tests() { # kernel_tests LIMIT_S_OF_ONE
       >"$work/files/shmemg_$name.log" 2>&1
     rc=$?
     [ $rc = 0 ] || code=1
-    echo "shmemg_$name: $([ $rc = 0 ] && echo passed || echo "FAILED ($rc)") after $((SECONDS - start)) s"
+    outcome=$([ $rc = 0 ] && echo passed || echo "FAILED ($rc)")
+    echo "shmemg_$name: $outcome after $((SECONDS - start)) s"
   done
   return $code
 }

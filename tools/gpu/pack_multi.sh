@@ -38,13 +38,15 @@ mpicc -std=c11 -D_GNU_SOURCE -O1 -o "$target/programs/transfers" \
   -larmci -lcomex -lm
 # Libraries that such a machine may lack.
 for file in "$target"/lib/*.so "$target"/bin/*; do ldd "$file" 2>/dev/null || true; done |
-  awk '/lib(uring|png16|gfarm|isal|nfs|sodium|tomlplusplus|xxhash|cpp-httplib|brotli[a-z]+)\.so/ && $3 ~ /^\// {print $3}' |
+  awk '/lib(uring|png16|gfarm|isal|nfs|sodium|tomlplusplus|xxhash|cpp-httplib|brotli[a-z]+)\.so/ &&
+    $3 ~ /^\// {print $3}' |
   sort -u | while read -r path; do cp -L "$path" "$target/lib/"; done
 find "$target" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec strip --strip-unneeded {} + \
   2>/dev/null || true
 # The scripts, so that they run without a checkout: FOLDER/tools/gpu/two.sh FOLDER RESULTS.
 for script in tools/gpu/{two,four,parts,multi,comex_device}.sh tools/gpu/print_rows.py \
-  bench/shmemg/shmemg.py bench/fdtd/several_pes.py bench/common/machine.py tools/mpi/processes.py; do
+  bench/shmemg/shmemg.py bench/fdtd/several_pes.py bench/common/machine.py \
+  tools/mpi/processes.py; do
   mkdir -p "$target/$(dirname "$script")"
   cp "$script" "$target/$script"
 done

@@ -59,7 +59,8 @@ rivals() {
   nvshmem=$(find ${folder:-/nowhere} -name 'libnvshmem_host.so.3' -print -quit 2>/dev/null)
   # shellcheck disable=SC2086
   nccl=$(find ${folder:-/nowhere} -name 'libnccl.so.2' -print -quit 2>/dev/null)
-  [ -n "$nvshmem" ] || nvshmem=$(timeout 20 find / -xdev -name 'libnvshmem_host.so.3' -print -quit 2>/dev/null)
+  [ -n "$nvshmem" ] ||
+    nvshmem=$(timeout 20 find / -xdev -name 'libnvshmem_host.so.3' -print -quit 2>/dev/null)
   nccl=${nccl:-libnccl.so.2}
   echo "NVSHMEM: ${nvshmem:-none}; NCCL: $nccl"
   nvshmem=${nvshmem:+$(dirname "$nvshmem")}
@@ -69,7 +70,8 @@ rivals() {
 finish() {
   local log
   for log in "$work/files"/*.log; do
-    grep -qE '(bench|tanada).*(error|failed|hangs|out of time)|left out|FAILED|wrong' "$log" || continue
+    grep -qE '(bench|tanada).*(error|failed|hangs|out of time)|left out|FAILED|wrong' "$log" ||
+      continue
     echo "---- $(basename "$log")"
     grep -hE '(bench|tanada).*(error|failed|hangs|out of time)|left out|FAILED|wrong' "$log" |
       head -n 6 | cut -c1-220

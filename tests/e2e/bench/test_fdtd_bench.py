@@ -1,5 +1,5 @@
-"""bench/fdtd/several_pes.py with programs that are scripts: rows of pools and files, a run that fails,
-and no daemon left.
+"""bench/fdtd/several_pes.py with programs that are scripts: rows of pools and files, a run
+that fails, and no daemon left.
 """
 
 import json
@@ -61,7 +61,7 @@ def test_each_number_of_pes_has_rows_of_a_pool_and_of_files(run):
     rows, _, folder = run("1,4")
     what = "2000 steps of 226^3 by {}, a snapshot every 10: to {}"
     assert [row["what"] for row in rows if row["unit"] == "s"] == [
-        what.format(who, target) for who in ("4 PEs", "1 PE") for target in ("a pool", "files")
+        what.format(pes, store) for pes in ("4 PEs", "1 PE") for store in ("a pool", "files")
     ]
     assert [row["met"] for row in rows if row["unit"] == "s"] == [True, None, True, None]
     assert rows[1]["value"] == 10.0

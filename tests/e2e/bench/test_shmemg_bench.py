@@ -1,5 +1,5 @@
-"""bench/shmemg/shmemg.py with programs that are scripts: rows that survive a program's failure, limits,
-PEs that act as nodes, and the titles of rows."""
+"""bench/shmemg/shmemg.py with programs that are scripts: rows that survive a program's
+failure, limits, PEs that act as nodes, and the titles of rows."""
 
 import json
 import pathlib

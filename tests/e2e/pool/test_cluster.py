@@ -199,6 +199,19 @@ class Writer(threading.Thread):
         assert self.acknowledged <= value <= self.begun, (self.space, self.errors)
 
 
+def end_writers(writers):
+    for writer in writers:
+        writer.is_ending = True
+    for writer in writers:
+        writer.join(LIMIT_S)
+        writer.check()
+
+
+def wait_until_missed(cluster, server):
+    """A server that is back before its lease has ended would not be missed yet."""
+    wait_for(lambda: cluster.entry(server)["state"] != "up", "a server that is missed")
+
+
 def test_each_server_is_killed_while_clients_write(cluster):
     fill(cluster)
     writers = [Writer(cluster, space) for space in NAMESPACES[:3]]
@@ -215,13 +228,10 @@ def test_each_server_is_killed_while_clients_write(cluster):
             "writers that go on without the server",
         )
         check(cluster)
+        wait_until_missed(cluster, server)
         server.start()
         cluster.wait_until_whole()
-    for writer in writers:
-        writer.is_ending = True
-    for writer in writers:
-        writer.join(LIMIT_S)
-        writer.check()
+    end_writers(writers)
     check(cluster)
     assert cluster.status()["lost"] == 0
 
@@ -273,11 +283,7 @@ def test_a_rolling_restart_holds_nobody_up(patient_cluster):
         check(cluster)
         server.start()
         cluster.wait_until_whole()
-    for writer in writers:
-        writer.is_ending = True
-    for writer in writers:
-        writer.join(LIMIT_S)
-        writer.check()
+    end_writers(writers)
     check(cluster)
     # With each command's start; the machine may be busy.
     gaps_s = [writer.longest_gap_s for writer in writers]
@@ -657,8 +663,7 @@ def test_readers_do_not_notice_that_a_server_is_killed(striped, tmp_path):
             lambda before=before: all(n > old + 2 for n, old in zip(counts, before, strict=True)),
             "reads without the server",
         )
-        # A server that is back before its lease has ended would not be missed yet.
-        wait_for(lambda server=server: striped.entry(server)["state"] != "up", "a loss")
+        wait_until_missed(striped, server)
         server.start()
         striped.wait_until_whole()
     is_ending.set()

@@ -193,7 +193,8 @@ def test_the_page_shows_the_servers_of_a_cluster(served, chromium):
     assert text.startswith("3 copies missing · 0 partitions offline · 0 lost · 5.0 MiB copied")
     assert text.endswith("as of 12 s ago: etcd does not answer")
     rows = chromium.evaluate(
-        "[...document.querySelectorAll('#servers tr')].map(r => [...r.cells].map(c => c.textContent))"
+        "[...document.querySelectorAll('#servers tr')]"
+        ".map(r => [...r.cells].map(c => c.textContent))"
     )
     assert rows == [
         ["10.0.0.1:7440", "up", "", "128", "256", "0"],
