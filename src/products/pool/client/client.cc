@@ -230,7 +230,9 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
   if (!is_cluster() || has_handle)
     return false;
   bool const reads_only = message_kind == kind::open || message_kind == kind::get ||
-                          message_kind == kind::stat || message_kind == kind::list;
+                          message_kind == kind::stat || message_kind == kind::list ||
+                          message_kind == kind::namespaces || message_kind == kind::statistics ||
+                          message_kind == kind::cluster_status;
   bool const is_elsewhere = code == status::stale || code == status::again;
   if (!is_elsewhere && !(reads_only && code == status::peer_lost))
     return false;
@@ -243,17 +245,31 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
 
 status client::connect_once(uint64_t deadline_ns, bool reads_only) {
   TND_ASSERT(channel_ == nullptr && counters_ == nullptr);
-  auto opened = find_server(deadline_ns, reads_only);
-  if (!opened.ok())
-    return opened.error();
-  TND_TRY(adopt_channel(std::move(opened).value()));
-  if (channel_->terms().is_cluster == 0)
-    return status::ok;
-  is_cluster_ = true;
-  locate_reply location;
-  TND_TRY(call(kind::locate, locate_request{daemon_.space}, location));
-  adopt_location(location);
-  return status::ok;
+  for (;;) {
+    auto opened = find_server(deadline_ns, reads_only);
+    if (!opened.ok())
+      return opened.error();
+    TND_TRY(adopt_channel(std::move(opened).value()));
+    if (channel_->terms().is_cluster == 0)
+      return status::ok;
+    is_cluster_ = true;
+    locate_reply location;
+    status const code =
+        channel_->is_broken()
+            ? status::peer_lost
+            : call_once(kind::locate, locate_request{daemon_.space}, location, {}, {}, nullptr);
+    if (code == status::ok) {
+      adopt_location(location);
+      return status::ok;
+    }
+    // A server ends the connections to a namespace that it serves no more.
+    bool const may_retry =
+        code == status::peer_lost || code == status::stale || code == status::again;
+    drop_connection();
+    if (!may_retry || seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
+      return code;
+    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
+  }
 }
 
 status client::adopt_channel(std::unique_ptr<channel> opened) {
