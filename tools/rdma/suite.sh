@@ -13,6 +13,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
 [ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes shmem)
 failed=0
 for program in "${programs[@]}"; do
+  [ "$program" != cluster ] || continue # needs two guests
   own=()
   case $program in
     fabric_contract_libfabric) own=(--provider "$provider" --node "$node") ;;
