@@ -46,9 +46,9 @@ bool has_software_verbs() {
   return false;
 }
 
-// The pool over a link, by its stream and by a fabric; no rivals, which would run only on this
-// machine.
-void measure_link(report &out, const rival_options &options, given_nfs nfs) {
+// The pool over a link, by its stream and by a fabric, beside NFS where it is mounted over the
+// link; the other rivals would run only on this machine.
+void measure_link(report &out, const rival_options &options) {
   std::string label = "the pool, " + options.provider;
   if (options.provider.find("verbs") != std::string::npos && has_software_verbs())
     label += " ON SOFT-ROCE, NO CARD";
@@ -56,7 +56,9 @@ void measure_link(report &out, const rival_options &options, given_nfs nfs) {
   all.add(id::pool_tcp, "the pool, TCP", pool_tcp_rival, options);
   if (!options.provider.empty())
     all.add(id::pool_fabric, label, pool_fabric_rival, options);
-  link_rows(out, all, options.size_max, nfs);
+  all.add(id::nfs, "NFS", nfs_folder_rival, options);
+  all.add(id::nfs_rdma, "NFS over RDMA", nfs_rdma_folder_rival, options);
+  link_rows(out, all, options.size_max);
   for (const auto &[id, reason] : all.absent())
     out.add({reason, 0, "figures", "", {}, {}});
 }
@@ -71,7 +73,6 @@ bool is_over_link(int argc, char **argv) {
 
 int run(int argc, char **argv, bool is_isolated) {
   rival_options options;
-  given_nfs nfs;
   std::string json;
   std::vector<std::string> groups{"bulk", "small", "rate", "sizes"}, without;
   CLI::App app{"The pool beside its rivals"};
@@ -99,12 +100,14 @@ int run(int argc, char **argv, bool is_isolated) {
                  "Only the pool, over a link: libfabric's provider, such as verbs;ofi_rxm");
   app.add_option(
       "--fabric-node", options.fabric_node, "Without --url: the daemon's address in the fabric");
-  app.add_option("--nfs-put", nfs.put, "What NFS writes over the same link, GB/s");
-  app.add_option("--nfs-get", nfs.get, "What NFS reads over the same link, GB/s");
+  app.add_option("--nfs", options.nfs_folder, "A folder that is mounted over the same link")
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--nfs-rdma", options.nfs_rdma_folder, "The same with the option rdma of NFS")
+      ->check(CLI::ExistingDirectory);
   CLI11_PARSE(app, argc, argv);
   if (is_over_link(argc, argv)) {
     report out{"pool_link", options.url.empty() ? "loopback" : options.url};
-    measure_link(out, options, nfs);
+    measure_link(out, options);
     return out.finish(argc, argv);
   }
 

@@ -102,8 +102,9 @@ struct rival_options {
   std::string nixl_python;                // the same for nixl_cu13
   bool is_isolated = false;               // network and mounts belong to this process
   std::string url;  // pool://host:port/namespace of a running daemon; empty: start one
-  std::string provider, fabric_node;  // libfabric's provider, and the interface address for a
-                                      // daemon started here; empty: none
+  std::string provider, fabric_node;        // libfabric's provider, and the interface address for a
+                                            // daemon started here; empty: none
+  std::string nfs_folder, nfs_rdma_folder;  // mounted over the same link; empty: none
 };
 
 std::unique_ptr<rival> memcpy_rival(const rival_options &options);
@@ -111,6 +112,9 @@ std::unique_ptr<rival> tcp_rival(const rival_options &options);
 std::unique_ptr<rival> memcached_unix_rival(const rival_options &options);
 std::unique_ptr<rival> memcached_tcp_rival(const rival_options &options);
 std::unique_ptr<rival> nfs_rival(const rival_options &options);
+// Files in a folder that is mounted.
+std::unique_ptr<rival> nfs_folder_rival(const rival_options &options);
+std::unique_ptr<rival> nfs_rdma_folder_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_rival(const rival_options &options);
 std::unique_ptr<rival> mooncake_engine_rival(const rival_options &options);
 std::unique_ptr<rival> nixl_rival(const rival_options &options);

@@ -65,6 +65,8 @@ void rival_rows(report &out,
 }
 
 std::string size_name(uint64_t size) {
+  if (size >> 20 == 0)
+    return std::to_string(size >> 10) + " KiB";
   return size >> 30 != 0 ? std::to_string(size >> 30) + " GiB"
                          : std::to_string(size >> 20) + " MiB";
 }
@@ -279,24 +281,24 @@ void rate_rows(report &out, field &all) {
   }
 }
 
-void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs) {
-  for (uint64_t size = uint64_t{1} << 20; size <= size_max; size <<= 2) {
-    unsigned const count = unsigned(std::clamp<uint64_t>(bulk_size / 4 / size, 1, 16));
-    auto const found = contest(all, {id::pool_tcp, id::pool_fabric}, {size, 5, count});
-    for (bool const is_put : {true, false})
-      for (const auto &[id, each] : found) {
-        row made = compare(size_name(size) + (is_put ? " put, " : " get, ") + all.label(id),
-                           side(each, is_put),
-                           "",
-                           nullptr,
-                           size);
-        double const theirs = is_put ? nfs.put : nfs.get;
-        if (theirs > 0) {
-          made.rival = "NFS, as given";
-          made.rival_value = theirs;
-        }
-        out.add(made);
-      }
+void link_rows(report &out, field &all, uint64_t size_max) {
+  constexpr uint64_t size_min = 4 << 10, call_size = 4 << 20;
+  for (uint64_t size = size_min; size <= size_max; size <<= 2) {
+    unsigned const count = unsigned(std::clamp<uint64_t>(call_size / size, 1, 16));
+    auto const found =
+        contest(all, {id::pool_tcp, id::pool_fabric, id::nfs, id::nfs_rdma}, {size, 5, count});
+    for (bool const is_put : {true, false}) {
+      std::string const what = size_name(size) + (is_put ? " put" : " get");
+      duel_rows(out,
+                all,
+                found,
+                {{id::pool_fabric, id::nfs, is_put ? 5.7 : 2.7},
+                 {id::pool_fabric, id::nfs_rdma, {}},
+                 {id::pool_tcp, id::nfs, {}}},
+                what,
+                is_put,
+                size);
+    }
   }
 }
 

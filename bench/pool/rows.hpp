@@ -13,7 +13,7 @@ inline constexpr const char *memcpy = "memcpy", *tcp = "tcp", *nfs = "nfs", *moo
 inline constexpr const char *memcached_unix = "memcached_unix", *memcached_tcp = "memcached_tcp";
 inline constexpr const char *mooncake_engine = "mooncake_engine", *redis_unix = "redis_unix",
                             *redis_tcp = "redis_tcp";
-inline constexpr const char *nixl = "nixl";
+inline constexpr const char *nixl = "nixl", *nfs_rdma = "nfs_rdma";
 }  // namespace id
 
 // One contestant against another; `bar` as in a row of the report.
@@ -34,12 +34,8 @@ void rate_rows(report &out, field &all);
 // Sizes from 1 MiB to `size_max` bytes, against NFS, GB/s.
 void size_rows(report &out, field &all, uint64_t size_max);
 
-// Sizes from 1 MiB to `size_max` bytes over a link, against a measurement of NFS, GB/s; 0: not
-// measured.
-struct given_nfs {
-  double put = 0, get = 0;
-};
-void link_rows(report &out, field &all, uint64_t size_max, given_nfs nfs);
+// Sizes from 4 KiB to `size_max` bytes over a link, against NFS over the same link, GB/s.
+void link_rows(report &out, field &all, uint64_t size_max);
 
 // A row `what`: GB/s of objects of `size` bytes, or microseconds of a call if `size` is 0. `theirs`
 // may be null: the rival was skipped, or does not exist if `rival` is empty.

@@ -28,6 +28,11 @@ mount -t devpts devpts /new/dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /new/tmp
 mount -t tmpfs tmpfs /new/run
 for module in $(cat /modules/rdma); do insmod "/modules/$module" || die "module $module"; done
+if [ "${nfs:-}" = 1 ]; then
+  for module in $(cat /modules/nfs); do
+    grep -q "^$(echo "${module%.ko}" | tr - _) " /proc/modules || insmod "/modules/$module" || die "module $module"
+  done
+fi
 # shellcheck disable=SC2154  # the kernel's command line sets guest and guests
 hostname "rdma$guest"
 echo "127.0.0.1 localhost" >/upper/hosts

@@ -40,6 +40,8 @@ PATH=$PATH:/usr/sbin:/sbin
 boot_modules="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay"
 # shellcheck disable=SC2034
 rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm veth sch_netem sch_tbf"
+# shellcheck disable=SC2034
+nfs_modules="nfsd nfsv4 rpcrdma" # loaded with the word nfs=1
 
 # Debian's kernel package, unpacked, never installed.
 fetch_kernel() {
@@ -88,7 +90,7 @@ make_initramfs() {
   rm -rf "$root" && mkdir -p "$root"/{bin,proc,sys,dev,modules,host,run,upper,new}
   cp "$(command -v busybox)" "$root/bin/busybox"
   cp "$here/init.sh" "$root/init"
-  for kind in boot rdma; do
+  for kind in boot rdma nfs; do
     local names=${kind}_modules
     : >"$root/modules/$kind"
     for file in $(module_files ${!names}); do
