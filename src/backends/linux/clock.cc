@@ -3,6 +3,7 @@
 #include <tanada/status.h>
 
 #include <ctime>
+#include <thread>
 
 namespace tanada::seams {
 namespace {
@@ -16,6 +17,10 @@ class clock_monotonic final : public clock {
     clock_gettime(CLOCK_MONOTONIC, &time);
     uint64_t const value = uint64_t(time.tv_sec) * second_ns + uint64_t(time.tv_nsec);
     return value == 0 ? 1 : value;
+  }
+
+  void yield() noexcept override {
+    std::this_thread::yield();
   }
 
   uint64_t wall_ns() noexcept override {

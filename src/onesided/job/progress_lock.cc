@@ -1,8 +1,6 @@
 // Which thread drives an endpoint, and the backoff of those that wait.
 #include "onesided/job/progress_lock.hpp"
 
-#include <thread>
-
 #include "seams/os/thread.hpp"
 
 namespace tanada::onesided {
@@ -55,7 +53,7 @@ void progress_lock::pause(guard &lock,
   if (is_fresh && !is_contended())
     seams::spin_pause();
   else if (!has_yielded_enough(backoff) || is_contended())
-    std::this_thread::yield();
+    time_.yield();
   lock.lock();
   backoff.idle_rounds++;
   backoff.total_rounds++;

@@ -14,6 +14,9 @@ struct clock {
   // instead.
   virtual void sleep_ns(uint64_t duration_ns) noexcept = 0;
 
+  // Lets other threads run. The programs of a simulation share a thread, so its clock does nothing.
+  virtual void yield() noexcept {}
+
   // Nanoseconds since 1970, UTC, by the machine's clock. Jumps when the clock is set. A twin
   // without another time returns now_ns().
   virtual uint64_t wall_ns() noexcept {
