@@ -53,4 +53,5 @@ if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
   set_tests_properties(store_contract_gluster gfile_contract_gluster PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77
     # Libraries of GlusterFS keep memory when a volume is closed.
     ENVIRONMENT "TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gluster>;ASAN_OPTIONS=detect_leaks=0")
+  set_tests_properties(gfile_contract_gluster PROPERTIES LABELS slow)
 endif()

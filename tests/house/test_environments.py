@@ -95,6 +95,7 @@ def test_without_an_index_it_fails_soon_and_leaves_nothing(tree, command, folder
     assert not (tree / folder).exists()
 
 
+@pytest.mark.slow
 @BY_BOTH
 def test_a_folder_of_wheels_is_enough(tree, tmp_path, command, folder):
     wheels = wheel(tmp_path / "all wheels")

@@ -6,8 +6,9 @@ import pytest
 import tree
 
 
-def test_every_public_header_compiles_alone(tree_copy):
-    assert check_headers.check(tree_copy) == []
+@pytest.mark.parametrize("fast", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_every_public_header_compiles_alone(tree_copy, fast):
+    assert check_headers.check(tree_copy, fast=fast) == []
 
 
 @pytest.fixture

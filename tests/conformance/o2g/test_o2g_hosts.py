@@ -70,7 +70,7 @@ def bridge(setup):
         yield hosts
 
 
-@pytest.mark.parametrize("engine", ["epoll", "io_uring"])
+@pytest.mark.parametrize("engine", ["epoll", pytest.param("io_uring", marks=pytest.mark.slow)])
 def test_all_connect_to_all(setup, build, bridge, engine):
     done = launch(setup, bridge, build("storm"), ["2"], {"TND_STREAM_ENGINE": engine})
     assert done.status == "passed" and f"ranks {HOST_COUNT}" in done.output, (

@@ -80,7 +80,10 @@ def test_the_source_of_the_cupy_example_compiles(tanada):
     assert "gopen" in nvrtc.compile_source(compiler, wrong, f"-I{tanada.include_dir()}")[0]
 
 
-@pytest.mark.parametrize("group", ["thread", "warp", "block"])
+@pytest.mark.parametrize(
+    "group",
+    ["block", *(pytest.param(group, marks=pytest.mark.slow) for group in ("thread", "warp"))],
+)
 def test_the_calls_of_numba_link_into_a_kernel(tanada, site, group):
     compiler, linker = library("nvrtc"), library("nvJitLink")
     calls = compile_lto(compiler, tanada, (site / "tanada/_numba.cu").read_text())

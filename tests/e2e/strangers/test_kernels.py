@@ -32,6 +32,7 @@ def test_the_program_runs_on_the_host_executor(installed, source, tmp_path):
     assert done.returncode == 1 and "missing" in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NVCC is None, reason="no nvcc")
 def test_the_program_is_taken_by_nvcc(installed, source, tmp_path):
     (tmp_path / "twice.cu").write_text(source)

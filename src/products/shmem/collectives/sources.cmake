@@ -12,4 +12,10 @@ set_source_files_properties(collectives/api_active_set.cc collectives/api_reduce
 if(TANADA_TESTS)
   tanada_test(shmem_collectives_test SOURCES collectives/collectives_test.cc collectives/active_set_test.cc locks_test.cc
               MODULES products_shmem backends_local)
+  # 16 PEs on a few processors take as long as all smaller jobs.
+  if(NOT TANADA_SANITIZE)
+    set_tests_properties(shmem_collectives_test PROPERTIES ENVIRONMENT "GTEST_FILTER=-*16_pes*")
+    add_test(NAME shmem_collectives_test_16 COMMAND shmem_collectives_test --gtest_filter=*16_pes*)
+    set_tests_properties(shmem_collectives_test_16 PROPERTIES LABELS slow TIMEOUT 900)
+  endif()
 endif()
