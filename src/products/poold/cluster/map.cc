@@ -79,22 +79,43 @@ void erase_replica(partition_record &partition, size_t index) {
   partition.is_durable.erase(partition.is_durable.begin() + long(index));
 }
 
-// No replica runs any more. One that was durable has all of its data when it runs again. If none is
-// durable, the data are lost once all those servers run again without them.
+// The replicas of a partition of which none runs any more.
+struct survivors {
+  bool may_be_left = false;  // another server may still have the data
+  const server_presence *whole = nullptr, *damaged = nullptr;
+};
+
+survivors find_survivors(const partition_record &partition,
+                         const std::vector<server_presence> &present) {
+  survivors servers;
+  for (size_t i = 0; i < partition.replicas.size(); i++) {
+    const server_presence *const server = find_server(present, partition.replicas[i].server);
+    if (server == nullptr) {
+      servers.may_be_left = true;
+      continue;
+    }
+    bool const keeps_data = partition.is_durable[i] != 0 && server->is_durable != 0 &&
+                            log_origin(server->origin) != log_origin::none;
+    if (!keeps_data)
+      continue;
+    auto &place =
+        log_origin(server->origin) == log_origin::damaged ? servers.damaged : servers.whole;
+    place = place == nullptr ? server : place;
+  }
+  return servers;
+}
+
+// No replica runs any more. One that was durable has all of its data when it runs again, unless its
+// disk was replaced. One whose log is damaged counts only if no other can come back. If none has
+// the data, they are lost once all those servers run again without them.
 void revive(partition_record &partition,
             uint64_t epoch,
             const std::vector<server_presence> &present) {
-  const server_presence *survivor = nullptr;
-  bool is_lost = true;
-  for (size_t i = 0; i < partition.replicas.size(); i++) {
-    const server_presence *const server = find_server(present, partition.replicas[i].server);
-    bool const keeps_data = partition.is_durable[i] != 0;
-    if (server == nullptr || keeps_data)
-      is_lost = false;
-    if (survivor == nullptr && server != nullptr && keeps_data && server->is_durable != 0)
-      survivor = server;
-  }
-  if (survivor == nullptr && is_lost) {
+  survivors const servers = find_survivors(partition, present);
+  const server_presence *survivor = servers.whole;
+  if (survivor == nullptr && !servers.may_be_left)
+    survivor = servers.damaged;
+  if (survivor == nullptr && !servers.may_be_left) {
     survivor = find_server(present, partition.replicas.front().server);
     partition.was_lost = 1;
   }

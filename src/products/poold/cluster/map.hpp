@@ -29,6 +29,13 @@ struct replica {
   }
 };
 
+// What a run of a server has found in its log.
+enum class log_origin : uint8_t {
+  none,     // nothing of this cluster: its memory or its disk is new
+  whole,    // all that was written
+  damaged,  // some records were lost
+};
+
 // A server that runs. Each server keeps this under a key with its lease.
 struct server_presence {
   replica self;
@@ -37,11 +44,12 @@ struct server_presence {
   uint64_t weight = 1;  // its share of the partitions, relative to the other servers' weights
   uint8_t is_durable = 0;
   uint8_t is_draining = 0;
+  uint8_t origin = 0;  // log_origin
 
   bool operator==(const server_presence &) const = default;
   static bool fields(auto &f, auto &m) {
     return f(m.self) && f(m.address) && f(m.domain) && f(m.weight) && f(m.is_durable) &&
-           f(m.is_draining);
+           f(m.is_draining) && f(m.origin);
   }
 };
 

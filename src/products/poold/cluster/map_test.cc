@@ -18,6 +18,7 @@ server_presence server(const std::string &name,
   presence.address = name + ":7411";
   presence.domain = domain;
   presence.is_durable = is_durable ? 1 : 0;
+  presence.origin = uint8_t(is_durable ? log_origin::whole : log_origin::none);
   return presence;
 }
 
@@ -205,6 +206,56 @@ TEST(advance_map, returns_a_partition_to_a_durable_server_that_restarted) {
     EXPECT_EQ(partition.term, after->epoch);
     EXPECT_EQ(partition.was_lost, 0);
   }
+}
+
+// The map of two durable servers that both have all partitions, and what runs after a restart.
+struct restarted_pair {
+  std::vector<server_presence> present = {server("a", {}, true), server("b", {}, true)};
+  cluster_map before = first_map(present[0], 2);
+
+  restarted_pair() {
+    for (uint32_t i = 0; i < partition_count; i++) {
+      before.partitions[i].joining = {present[1].self};
+      EXPECT_TRUE(complete_join(before, i, present[1].self, true));
+    }
+    for (server_presence &run : present)
+      run.self.run = 2;
+  }
+  void expect_primary(const std::vector<server_presence> &running, const std::string &name) {
+    auto const after = next_map(before, running);
+    ASSERT_TRUE(after.has_value());
+    for (const partition_record &partition : after->partitions) {
+      EXPECT_EQ(partition.replicas.front().server, name);
+      EXPECT_EQ(partition.replicas.size(), 1u);
+      EXPECT_EQ(partition.was_lost, 0);
+    }
+  }
+};
+
+TEST(advance_map, does_not_begin_with_an_empty_disk_while_another_server_may_have_the_data) {
+  restarted_pair servers;
+  servers.present[0].origin = uint8_t(log_origin::none);
+  EXPECT_FALSE(next_map(servers.before, {servers.present[0]}).has_value());
+  servers.expect_primary(servers.present, "b");
+}
+
+TEST(advance_map, begins_with_a_damaged_log_only_if_no_other_is_left) {
+  restarted_pair servers;
+  servers.present[0].origin = uint8_t(log_origin::damaged);
+  EXPECT_FALSE(next_map(servers.before, {servers.present[0]}).has_value());
+  servers.expect_primary(servers.present, "b");
+  servers.present[1].origin = uint8_t(log_origin::none);
+  servers.expect_primary(servers.present, "a");
+}
+
+TEST(advance_map, marks_partitions_whose_disks_were_all_replaced) {
+  restarted_pair servers;
+  for (server_presence &run : servers.present)
+    run.origin = uint8_t(log_origin::none);
+  auto const after = next_map(servers.before, servers.present);
+  ASSERT_TRUE(after.has_value());
+  for (const partition_record &partition : after->partitions)
+    EXPECT_EQ(partition.was_lost, 1);
 }
 
 TEST(advance_map, marks_partitions_whose_copies_in_memory_were_all_lost) {

@@ -174,7 +174,10 @@ void membership::announce() {
   uint64_t const attempt = ++attempt_;
   seams::transaction_change put;
   put.key = presence_key();
-  put.value = encode_presence(options_.self);
+  server_presence self = options_.self;
+  if (!options_.identity.empty())
+    self.origin = uint8_t(has_losses_ ? log_origin::damaged : log_origin::whole);
+  put.value = encode_presence(self);
   put.lease = lease_;
   seams::transaction_change note;  // stays when the server is lost
   note.key = known_prefix() + options_.self.self.server;

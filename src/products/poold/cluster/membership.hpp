@@ -63,6 +63,11 @@ class membership {
     has_objects_ = has_objects;
   }
 
+  // Whether its log has lost something of what an earlier run has written.
+  void set_has_losses(bool has_losses) {
+    has_losses_ = has_losses;
+  }
+
   // Calls the coordinator's progress(), and does what is due.
   void progress();
 
@@ -227,7 +232,7 @@ class membership {
   std::vector<server_presence> present_;
   bool has_edits_ = false, is_proposing_ = false, is_leaving_ = false;
   std::atomic<bool> has_left_{false}, has_answer_{false};
-  bool has_objects_ = false;
+  bool has_objects_ = false, has_losses_ = false;
   std::string identity_;  // of the cluster that the server's objects belong to
   std::atomic<std::shared_ptr<const std::string>> refusal_;
   uint64_t changed_ns_ = 0;                    // when the servers that run last changed

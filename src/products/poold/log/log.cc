@@ -118,6 +118,7 @@ struct durable_log::parts {
 
   // Called after recovery.
   void start(recovered_log recovered) {
+    has_losses = recovered.has_losses;
     state.emplace(options, io, std::move(recovered));
     acquire_first_reserve();
     log_writer.emplace(*state, clock);
@@ -155,6 +156,7 @@ struct durable_log::parts {
   std::optional<writer> log_writer;
   std::optional<compactor> log_compactor;
   uint64_t mark_retry_ns = 0;
+  bool has_losses = false;
   store_io io;  // destroyed first, so that no operation uses destroyed members
 };
 
@@ -326,6 +328,9 @@ bool durable_log::contains(uint64_t version) const {
 }
 uint64_t durable_log::highest_version() const {
   return parts_->state->live.highest_version();
+}
+bool durable_log::has_losses() const {
+  return parts_->has_losses;
 }
 const pool_identity &durable_log::identity() const {
   return parts_->state->identity;

@@ -100,6 +100,8 @@ class durable_log {
   // The highest version of all puts in the log's files, including removed objects. The caller's
   // next version must be above it.
   uint64_t highest_version() const;
+  // Whether records that were synced were damaged or missing when the log was opened.
+  bool has_losses() const;
   const pool_identity &identity() const;
   log_counters counters() const;
 

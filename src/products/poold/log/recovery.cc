@@ -163,6 +163,7 @@ class recovery {
       for (const auto &record : scanned.records) {
         report_gap(*scanned.file, offset, expected, record.header.sequence);
         if (!record.is_complete) {
+          target_.has_losses = true;
           log(log_level::warning,
               "{}: offset {}: record {} is lost: {}",
               scanned.file->url,
@@ -189,12 +190,10 @@ class recovery {
     return adjacent ? std::min(next.first_sequence, end_) : 0;
   }
 
-  static void report_gap(const log_file &file,
-                         uint64_t offset,
-                         uint64_t expected,
-                         uint64_t actual) {
+  void report_gap(const log_file &file, uint64_t offset, uint64_t expected, uint64_t actual) {
     if (expected >= actual || expected == 0)
       return;
+    target_.has_losses = true;
     log(log_level::warning,
         "{}: offset {}: records {} to {} are lost: damaged or never written",
         file.url,

@@ -14,6 +14,7 @@ struct recovered_log {
   uint64_t next_sequence = 1, next_file_sequence = 1;
   uint64_t durable_sequence = 0;  // the highest durable_sequence of all records
   uint64_t content_sequence = 0;  // of the last record that is not empty
+  bool has_losses = false;        // records that were synced are damaged or missing
 };
 
 // Reads all files. The log ends before the first missing or torn record that no other record marks
