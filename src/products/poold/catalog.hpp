@@ -184,16 +184,17 @@ class catalog {
                std::vector<change> changes,
                journal_callback done);
 
+  // Append what these names are to the journal, which has failed to write their changes. The names
+  // that are left out are those beyond a bound of their bytes, and damaged objects.
+  void rewrite(std::span<const poold::object_place> places, journal_callback done);
+
   // Calls `action` while no change is made.
   void exclude_changes(const std::function<void()> &action);
 
   // Objects of the namespaces that `filter` accepts, by namespace and name, after those given.
   // Calls `visitor` under the catalog's mutex until it returns false or `count_max` objects were
   // visited. Returns false if no object is left.
-  struct object_place {
-    std::string namespace_name, name;
-    auto operator<=>(const object_place &) const = default;
-  };
+  using object_place = poold::object_place;
   using namespace_filter = std::function<bool(const std::string &namespace_name)>;
   using object_visitor = std::function<bool(const object_place &place, const object_ref &object)>;
   bool visit_objects(const namespace_filter &filter,
@@ -301,6 +302,7 @@ class catalog {
                      std::vector<change> &changes,
                      std::vector<object_ref> &superseded) TND_REQUIRES(mutex_);
   void log_losses();
+  object_ref find_locked(const object_place &place) const TND_REQUIRES(mutex_);
   object_ref apply_locked(namespace_state &state, change &target) TND_REQUIRES(mutex_);
   status allocate_quota(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);
   // Reads the manifest of an object of another server or run.

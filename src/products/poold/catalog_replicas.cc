@@ -7,6 +7,12 @@
 
 namespace tanada::poold {
 
+namespace {
+
+constexpr uint64_t rewrite_size_max = 16 << 20;  // bytes of objects, unless one is larger
+
+}  // namespace
+
 uint64_t catalog::hold_namespace(const std::string &namespace_name) {
   lock_guard lock{mutex_};
   namespace_state &state = find_or_create(namespace_name);
@@ -17,6 +23,42 @@ uint64_t catalog::hold_namespace(const std::string &namespace_name) {
 void catalog::exclude_changes(const std::function<void()> &action) {
   lock_guard lock{mutex_};
   action();
+}
+
+void catalog::rewrite(std::span<const poold::object_place> places, journal_callback done) {
+  std::vector<change> changes;
+  std::vector<object_ref> superseded;
+  uint64_t size = 0;
+  lock_guard lock{mutex_};
+  for (const object_place &place : places) {
+    object_ref const present = find_locked(place);
+    bool const is_damaged = present != nullptr && present->is_damaged;
+    size += present == nullptr ? 0 : present->metadata.size;
+    if (is_damaged || (size > rewrite_size_max && !changes.empty()))
+      continue;
+    // The journal knows what it has under a name that is free now.
+    change &target = changes.emplace_back();
+    target.type = present == nullptr ? change::kind::remove : change::kind::put;
+    target.is_replica = true;
+    target.namespace_name = place.namespace_name;
+    target.name = place.name;
+    if (present == nullptr)
+      continue;
+    target.version = present->metadata.version;
+    target.object = present;
+    target.flags = present->flags.load() & flags_of_objects;
+  }
+  append_changes(std::move(changes), superseded, std::move(done));
+}
+
+object_ref catalog::find_locked(const object_place &place) const {
+  TND_ASSERT(mutex_.is_held());
+  auto const id = ids_.find(place.namespace_name);
+  if (id == ids_.end())
+    return nullptr;
+  auto const &objects = state_for(id->second).objects;
+  auto const it = objects.find(place.name);
+  return it == objects.end() ? nullptr : it->second.object;
 }
 
 status catalog::apply(uint64_t namespace_id,
@@ -119,16 +161,8 @@ void catalog::visit_places(
     std::span<const object_place> places,
     const std::function<void(const object_place &place, const object_ref &object)> &visitor) {
   lock_guard lock{mutex_};
-  for (const object_place &place : places) {
-    auto const id = ids_.find(place.namespace_name);
-    object_ref present;
-    if (id != ids_.end()) {
-      auto const &objects = state_for(id->second).objects;
-      if (auto const it = objects.find(place.name); it != objects.end())
-        present = it->second.object;
-    }
-    visitor(place, present);
-  }
+  for (const object_place &place : places)
+    visitor(place, find_locked(place));
 }
 
 }  // namespace tanada::poold

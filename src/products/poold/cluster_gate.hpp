@@ -95,6 +95,19 @@ class cluster_gate {
                                bool is_forced,
                                std::function<void(status)> done) = 0;
 
+  // Whether this server's log has all that it should have. no_space, io: it does not work, so what
+  // this server has is no durable copy.
+  virtual status check_log() const {
+    return status::ok;
+  }
+
+  // Whether another server may have the bytes of an object of the partition that are damaged here,
+  // so that a reader should try again.
+  virtual bool may_be_repaired(uint32_t partition) const {
+    (void)partition;
+    return false;
+  }
+
   // Partitions that began again do not count as lost any more. `done` as of set_draining().
   virtual void clear_losses(std::function<void(status)> done) = 0;
 };

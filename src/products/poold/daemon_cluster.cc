@@ -154,6 +154,7 @@ status daemon::join_cluster() {
   if (node_ == nullptr)
     return status::ok;
   node_->set_has_objects(objects_->statistics().object_count > 0);
+  node_->set_has_losses(journal_ != nullptr && journal_->has_losses());
   node_->start();
   return node_->await_map(join_ns_max);
 }

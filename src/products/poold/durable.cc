@@ -24,6 +24,11 @@ constexpr uint64_t journal_file_size = uint64_t{16} << 20,
 constexpr uint64_t quiet_ns = 100'000;                  // without arrivals, before a group begins
 constexpr uint64_t sync_size_max = uint64_t{16} << 20;  // of a group, unless one entry is larger
 
+// A removal under a name that is free: the log may have stale objects under it.
+bool is_void_change(const change &update) {
+  return update.type == change::kind::remove && update.version == 0;
+}
+
 // The options of the log in options.folder, without its reserve.
 pool::log_options log_options_for(const durable_options &options, const std::string &url) {
   pool::log_options settings;
@@ -237,8 +242,7 @@ bool durable_journal::progress() {
     auto const item = queue_.front();
     if (!options_.with_data && !item->is_synced)
       break;
-    // Outstanding changes may still rename the objects of follow-up removals, so wait for them.
-    if (item->completed_order != 0 && pending_count_ > queue_.size())
+    if (has_to_wait(*item))
       break;
     lock.unlock();
     status const code = submit(item);
@@ -298,6 +302,14 @@ void durable_journal::run() {
   }
 }
 
+// Whether the entry has to wait for all that was submitted before: outstanding changes may still
+// rename the objects of follow-up removals. What changes nothing is durable once the changes are
+// that left it nothing.
+bool durable_journal::has_to_wait(const entry &item) const {
+  bool const is_void = std::all_of(item.changes.begin(), item.changes.end(), is_void_change);
+  return (item.completed_order != 0 || is_void) && pending_count_ > queue_.size();
+}
+
 // again: the log is full, and the entry must be submitted again. Any other status completes it.
 status durable_journal::submit(const std::shared_ptr<entry> &item) {
   if (item->completed_order != 0 && item->transaction.empty()) {
@@ -310,6 +322,11 @@ status durable_journal::submit(const std::shared_ptr<entry> &item) {
   status code = item->sync_outcome;
   if (code == status::ok && item->transaction.empty())
     code = make_transaction(*item, item->transaction);
+  if (code == status::ok && item->transaction.empty()) {
+    // The names of these changes may be different in the log.
+    complete(*item, item->changes.empty() ? unwritten_.condition().cause : status::ok);
+    return status::ok;
+  }
   if (code == status::ok)
     code =
         log_->append(item->transaction, [this, item](status outcome) { complete(*item, outcome); });
@@ -323,6 +340,8 @@ status durable_journal::submit(const std::shared_ptr<entry> &item) {
 status durable_journal::make_transaction(const entry &item, pool::transaction &changes) {
   TND_ASSERT(changes.empty());
   for (const change &source : item.changes) {
+    if (is_void_change(source))
+      continue;
     pool::change logged;
     switch (source.type) {
       case change::kind::put:
@@ -439,18 +458,7 @@ void durable_journal::add_extents(const object &source, pool::change &logged) co
 void durable_journal::complete(entry &item, status code) {
   std::vector<change> follow_ups;
   bool const is_kept = code == status::ok;
-  if (!is_kept) {
-    log(log_level::error,
-        "pool: {} changes could not be made durable: {}",
-        item.changes.size(),
-        tnd_status_name(tnd_status(code)));
-    divergence_.record_failed(item.changes, item.order, code);
-  } else {
-    for (const change &update : item.changes)
-      if (update.type == change::kind::put)
-        update.object->flags.fetch_or(flag_durable);
-    code = divergence_.record_logged(item.changes, item.order, follow_ups);
-  }
+  code = record_outcome(item, code, follow_ups);
   note_completed(item.transaction);
   update_discardable(item, is_kept);
   hold_superseded(item, is_kept);
@@ -468,6 +476,89 @@ void durable_journal::complete(entry &item, status code) {
   TND_ASSERT(pending_count_ > 0 && pending_size_ >= item.size);
   pending_size_ -= item.size;
   pending_count_--;
+}
+
+// Returns the status for the callback.
+status durable_journal::record_outcome(entry &item, status code, std::vector<change> &follow_ups) {
+  journal_condition const before = unwritten_.condition();
+  if (code == status::ok) {
+    for (const change &update : item.changes)
+      if (update.type == change::kind::put)
+        update.object->flags.fetch_or(flag_durable);
+    code = divergence_.record_logged(item.changes, item.order, follow_ups);
+  } else {
+    if (before.is_whole || item.callback.waits_for_disk())
+      log(log_level::error,
+          "pool: {} changes could not be made durable: {}",
+          item.changes.size(),
+          tnd_status_name(tnd_status(code)));
+    divergence_.record_failed(item.changes, item.order, code);
+  }
+  if (code == status::ok)
+    unwritten_.record_logged(item.changes, item.order, follow_ups);
+  else
+    unwritten_.record_failed(item.changes, item.order, code);
+  log_condition(before);
+  return code;
+}
+
+void durable_journal::log_condition(const journal_condition &before) {
+  if (!before.is_whole && unwritten_.condition().is_whole)
+    log(log_level::info, "pool: the log has all changes again that it had failed to write");
+}
+
+void unwritten_names::record_failed(const std::vector<change> &changes,
+                                    uint64_t order,
+                                    status cause) {
+  lock_guard lock{mutex_};
+  for (const change &update : changes) {
+    orders_[{update.namespace_name, update.name}] = order;
+    if (update.type == change::kind::rename)
+      orders_[{update.namespace_name, update.old_name}] = order;
+    cause_ = cause;
+  }
+}
+
+// A put and a removal make a name what it is in the catalog. An object that is renamed keeps what
+// it lacks.
+void unwritten_names::record_logged(const std::vector<change> &changes,
+                                    uint64_t order,
+                                    const std::vector<change> &follow_ups) {
+  lock_guard lock{mutex_};
+  if (orders_.empty())
+    return;
+  auto const has_follow_up = [&](const object_place &place) {
+    return std::any_of(follow_ups.begin(), follow_ups.end(), [&](const change &removal) {
+      return removal.namespace_name == place.namespace_name && removal.name == place.name;
+    });
+  };
+  for (const change &update : changes) {
+    object_place const place{update.namespace_name, update.name};
+    bool const is_rename = update.type == change::kind::rename;
+    if (is_rename && orders_.contains({update.namespace_name, update.old_name}))
+      orders_[place] = order;
+    bool const is_complete =
+        update.type == change::kind::put || update.type == change::kind::remove;
+    auto const it = orders_.find(place);
+    if (is_complete && it != orders_.end() && it->second <= order && !has_follow_up(place))
+      orders_.erase(it);
+  }
+}
+
+journal_condition unwritten_names::condition() const {
+  lock_guard lock{mutex_};
+  return {orders_.empty(), orders_.empty() ? status::ok : cause_};
+}
+
+std::vector<object_place> unwritten_names::places(size_t count_max) const {
+  lock_guard lock{mutex_};
+  std::vector<object_place> places;
+  for (auto const &[place, order] : orders_) {
+    if (places.size() == count_max)
+      break;
+    places.push_back(place);
+  }
+  return places;
 }
 
 // The flags in the journal of a file decide whether an object's memory may be reused before the

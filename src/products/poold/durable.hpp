@@ -99,6 +99,25 @@ class version_aliases {
   std::map<key, alias> aliases_;
 };
 
+// The names for which a log may differ from the catalog, because a transaction failed that changed
+// them. Thread-safe.
+class unwritten_names {
+ public:
+  // `order`: see log_divergence.
+  void record_failed(const std::vector<change> &changes, uint64_t order, status cause);
+  // `follow_ups` are still to be logged.
+  void record_logged(const std::vector<change> &changes,
+                     uint64_t order,
+                     const std::vector<change> &follow_ups);
+  journal_condition condition() const;
+  std::vector<object_place> places(size_t count_max) const;
+
+ private:
+  mutable mutex mutex_;
+  std::map<object_place, uint64_t> orders_ TND_GUARDED_BY(mutex_);  // of the last failure
+  status cause_ TND_GUARDED_BY(mutex_) = status::ok;
+};
+
 // One thread drives the log: that of start(), or the caller's by `progress()`. Changes are written
 // in the background, in the order in which the catalog appends them.
 //
@@ -131,6 +150,10 @@ class durable_journal final : public journal {
   // evictable object is dropped. no_space: the pool is smaller than its objects. no_memory: memory
   // is insufficient. timed_out: the store does not answer.
   status restore(catalog &target);
+  // Whether changes or objects that were durable are damaged in the log.
+  bool has_losses() const {
+    return log_->has_losses() || has_damaged_;
+  }
   void start();
   // End the thread once everything is written, or at the deadline of the journal's clock.
   void stop(uint64_t deadline_ns);
@@ -145,6 +168,12 @@ class durable_journal final : public journal {
               std::vector<object_ref> superseded,
               journal_callback done) override;
   bool is_congested() const override;
+  journal_condition condition() const override {
+    return unwritten_.condition();
+  }
+  std::vector<object_place> unwritten_places(size_t count_max) const override {
+    return unwritten_.places(count_max);
+  }
 
  private:
   struct entry {
@@ -174,6 +203,7 @@ class durable_journal final : public journal {
   std::vector<std::shared_ptr<entry>> unsynced_entries() TND_REQUIRES(mutex_);
   bool may_begin_group() TND_REQUIRES(mutex_);
   void sync_entries(const std::vector<std::shared_ptr<entry>> &entries);
+  bool has_to_wait(const entry &item) const TND_REQUIRES(mutex_);
   status submit(const std::shared_ptr<entry> &item);
   status make_transaction(const entry &item, pool::transaction &changes);
   bool is_logged(uint64_t version) const;
@@ -182,6 +212,8 @@ class durable_journal final : public journal {
   status make_put(const change &source, pool::change &logged);
   void add_extents(const object &source, pool::change &logged) const;
   void complete(entry &item, status code);
+  status record_outcome(entry &item, status code, std::vector<change> &follow_ups);
+  void log_condition(const journal_condition &before);
   // Restore (durable_restore.cc).
   struct placed_object {
     uint64_t file_sequence, offset;  // of its bytes in the log, or 0 and its offset in the file
@@ -242,7 +274,9 @@ class durable_journal final : public journal {
   std::unique_ptr<pool::durable_log> log_;
   version_aliases aliases_;                     // used only by the thread that drives the log
   std::multiset<uint64_t> submitted_versions_;  // of puts in incomplete transactions; likewise
-  log_divergence divergence_;                   // used only by the thread that drives the log
+  bool has_damaged_ = false;                    // objects that restore() kept aside
+  unwritten_names unwritten_;
+  log_divergence divergence_;  // used only by the thread that drives the log
   // Objects that the catalog has dropped and the log, after a failure, has not. A restart brings
   // them back, so their memory must not be reused. Used only by the same thread.
   std::vector<held_object> held_objects_;

@@ -55,6 +55,7 @@ status durable_journal::restore(catalog &target) {
   memory_.end_reservations();
   // All intact objects have their memory now.
   size_t const kept_count = keep_all_damaged(target, restored.damaged);
+  has_damaged_ = kept_count > 0;
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
       "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",

@@ -81,6 +81,12 @@ class pool_durable : public testing::Test {
     };
     ASSERT_EQ(objects_->apply(space_, no_check, {std::move(update)}, record_outcome()), status::ok);
   }
+  void rewrite() {
+    for (int round = 0; round < 2; round++) {
+      objects_->rewrite(journal_->unwritten_places(100), {});
+      drain();
+    }
+  }
   std::vector<std::string> names() {
     std::vector<std::string> listed;
     objects_->list(space_, {}, [&](const std::string &name, const info *) {
@@ -109,6 +115,52 @@ class pool_durable : public testing::Test {
   uint64_t space_ = 0;
   outcomes outcomes_;
 };
+
+TEST_F(pool_durable, what_failed_is_written_again_until_the_log_is_whole) {
+  put("kept");
+  put("renamed");
+  put("removed");
+  drain();
+  EXPECT_TRUE(journal_->condition().is_whole);
+  fail_writes(true);
+  put("new");
+  drain();
+  rename("renamed", "other");
+  drain();
+  remove("removed");
+  drain();
+  EXPECT_EQ(journal_->condition().cause, status::io);
+  rewrite();
+  EXPECT_FALSE(journal_->condition().is_whole) << "the log still fails";
+  fail_writes(false);
+  rewrite();
+  EXPECT_TRUE(journal_->condition().is_whole);
+  EXPECT_TRUE(journal_->unwritten_places(100).empty());
+  start();
+  EXPECT_EQ(names(), (std::vector<std::string>{"kept", "new", "other"}));
+}
+
+TEST_F(pool_durable, flags_that_failed_are_written_again) {
+  put("a");
+  drain();
+  fail_writes(true);
+  ASSERT_EQ(objects_->set_flags(space_, "a", flag_evictable, {}), status::ok);
+  drain();
+  fail_writes(false);
+  rewrite();
+  start();
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->flags & flags_of_objects, flag_evictable);
+}
+
+TEST_F(pool_durable, a_change_that_changes_nothing_is_durable_after_those_before_it) {
+  apply(change::kind::put, "a", 5);
+  apply(change::kind::remove, "a", 5);
+  apply(change::kind::remove, "a", 5);
+  drain();
+  EXPECT_EQ(outcomes_, (outcomes{status::ok, status::ok, status::ok}));
+  start();
+  EXPECT_TRUE(names().empty());
+}
 
 TEST_F(pool_durable, what_a_failed_log_has_under_an_old_name_goes_with_its_removal) {
   put("a");

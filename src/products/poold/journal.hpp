@@ -1,6 +1,7 @@
 // products/poold/journal.hpp: the interface through which the catalog makes its changes durable.
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <string>
 #include <type_traits>
@@ -64,6 +65,18 @@ class journal_callback {
   bool waits_for_disk_ = false;
 };
 
+// Whether a journal has what was appended to it.
+struct journal_condition {
+  bool is_whole = true;       // false: it differs from the catalog, because a change failed
+  status cause = status::ok;  // of the last failure
+};
+
+// The name of an object.
+struct object_place {
+  std::string namespace_name, name;
+  auto operator<=>(const object_place &) const = default;
+};
+
 // Thread-safe.
 class journal {
  public:
@@ -79,6 +92,16 @@ class journal {
   // False: nothing outlives the daemon.
   virtual bool is_durable() const {
     return true;
+  }
+
+  // It is whole again once the names that differ were appended again, as by catalog::rewrite().
+  virtual journal_condition condition() const {
+    return {};
+  }
+  // At most so many of the names that differ.
+  virtual std::vector<object_place> unwritten_places(size_t count_max) const {
+    (void)count_max;
+    return {};
   }
 
   // So many changes are outstanding that commits should wait for the journal.

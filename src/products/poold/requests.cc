@@ -55,6 +55,11 @@ status session::require_writer() {
 // Check an object before its bytes are used, or a reply vouches for them.
 status session::require_intact(const object &target) {
   service_.objects.check_memory();
+  bool const may_be_repaired = target.is_damaged && service_.cluster != nullptr &&
+                               service_.cluster->may_be_repaired(partition_);
+  if (may_be_repaired)
+    return fail(status::again,
+                "its bytes are damaged on this server, which waits for another one's");
   if (target.is_damaged)
     return fail(status::io,
                 "its bytes could not be restored when the daemon started: see the daemon's log");

@@ -292,6 +292,7 @@ class session {
   status finish_commit(byte_job &job);
   void limit_ranges(handle &target);
   journal_callback defer_reply(bool wait, const info &metadata);
+  journal_callback defer_replica(const wire::pool::replica_request &place);
   journal_callback defer_until(bool is_deferred, bool waits_for_disk, const info &metadata);
   bool is_served();
   uint64_t settled_position() const;

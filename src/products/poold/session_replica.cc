@@ -217,7 +217,7 @@ status session::on_replica_list(std::span<const std::byte> body) {
           return false;
         reply.entries.push_back({place.namespace_name,
                                  place.name,
-                                 object->metadata.version,
+                                 object->is_damaged ? 0 : object->metadata.version,
                                  object->flags.load() & flags_of_objects});
         return true;
       });
@@ -283,6 +283,16 @@ status session::receive_replica(const replica_apply_request &request) {
   return status::ok;
 }
 
+// The copy is not good for reads once the log has refused a change, because the primary gives it
+// up.
+journal_callback session::defer_replica(const replica_request &place) {
+  return {[done = defer_until(true, true, {}), gate = service_.cluster, place](status code) {
+    if (code != status::ok)
+      gate->begin_copy(place);
+    done(code);
+  }};
+}
+
 void session::finish_replica() {
   TND_ASSERT(replicas_ != nullptr);
   set_last_message({});
@@ -299,7 +309,7 @@ void session::finish_replica() {
       group->namespace_id,
       [&] { return service_.cluster->check_replica(group->place); },
       std::move(group->changes),
-      defer_until(waits, waits, {})));
+      waits ? defer_replica(group->place) : journal_callback{}));
   if (code != status::ok) {
     service_.cluster->begin_copy(group->place);
     send_error(code);
@@ -314,6 +324,7 @@ status session::on_replica_mark(std::span<const std::byte> body) {
   TND_TRY(require_peer(request.place));
   if (replicas_ != nullptr)
     return status::protocol;
+  TND_TRY(service_.cluster->check_log());
   service_.cluster->mark_copy(request);
   send_reply(empty_message{});
   return status::ok;

@@ -191,8 +191,8 @@ void replica_link::finish_request(const std::shared_ptr<replica_batch> &batch,
   TND_ASSERT(outstanding_count_ > 0);
   outstanding_count_--;
   bool const is_mark = batch->changes.empty();
-  if (code == status::no_space) {
-    changes_.report_full(options_.peer, *batch);
+  if (code == status::no_space || code == status::io) {
+    changes_.report_refused(options_.peer, *batch, code);
     if (batch->partition == target_.partition && step_ != step::idle && step_ != step::beginning)
       step_ = awaits_reply_ ? step_ : step::idle;
     return;
@@ -360,6 +360,8 @@ bool replica_link::compare_object(const object_place &place, const object_ref &o
   bool const is_equal = is_there && known->second.flags == flags;
   if (known != remote_.end())
     remote_.erase(known);
+  if (object->is_damaged)
+    changes_.report_damaged(options_.peer, target_, is_there);
   if (is_equal || object->is_damaged)
     return true;
   change added = make_change(is_there ? change::kind::set_flags : change::kind::put,

@@ -12,7 +12,8 @@ namespace tanada::poold {
 namespace {
 
 constexpr uint64_t wait_max_ns = 100'000'000;
-constexpr size_t purge_count_max = 1000;
+constexpr size_t purge_count_max = 1000, rewrite_count_max = 10'000;
+constexpr uint64_t rewrite_pause_ns_min = 20'000'000, rewrite_pause_ns_max = 2'000'000'000;
 constexpr int link_wait_max_ms = 50;
 constexpr uint64_t leave_poll_ns = 1'000'000;
 constexpr uint64_t revocation_ns_max = 500'000'000;
@@ -126,6 +127,22 @@ void cluster_node::purge_some() {
   }
 }
 
+// Write again what the log has failed to write, less often as long as it fails.
+void cluster_node::rewrite_some() {
+  journal *const local = changes_.local();
+  uint64_t const now_ns = options_.member.clock->now_ns();
+  if (local == nullptr || local->condition().is_whole) {
+    rewrite_pause_ns_ = rewrite_pause_ns_min;
+    return;
+  }
+  if (now_ns < rewrite_ns_ || is_rewriting_->exchange(true))
+    return;
+  rewrite_ns_ = now_ns + rewrite_pause_ns_;
+  rewrite_pause_ns_ = std::min(2 * rewrite_pause_ns_, rewrite_pause_ns_max);
+  auto const places = local->unwritten_places(rewrite_count_max);
+  objects_->rewrite(places, {[is_busy = is_rewriting_](status) { is_busy->store(false); }, false});
+}
+
 void cluster_node::update_links() {
   auto const wanted = changes_.wanted_links();
   std::vector<std::unique_ptr<link_entry>> ended;
@@ -218,6 +235,7 @@ void cluster_node::progress() {
   membership_.progress();
   apply_changes();
   purge_some();
+  rewrite_some();
   if (changes_.progress())
     membership_.propose();
   if (is_leaving_.load() && changes_.close())

@@ -51,6 +51,11 @@ class cluster_node {
     membership_.set_has_objects(has_objects);
   }
 
+  // Whether the log has lost something of what an earlier run has written.
+  void set_has_losses(bool has_losses) {
+    membership_.set_has_losses(has_losses);
+  }
+
   // Serves with threads of its own: one, one for each link, and one for stripes.
   void start();
 
@@ -100,6 +105,7 @@ class cluster_node {
   void run_tasks();
   void log_servers(const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
   void purge_some();
+  void rewrite_some();
   void wake();
   void run_sweeper();
 
@@ -108,7 +114,11 @@ class cluster_node {
   replication changes_;
   membership membership_;
   catalog *objects_ = nullptr;
-  bool may_purge_ = false;       // objects of partitions that are elsewhere may be left
+  bool may_purge_ = false;  // objects of partitions that are elsewhere may be left
+  // Of names that the log has failed to write.
+  std::shared_ptr<std::atomic<bool>> const is_rewriting_ =
+      std::make_shared<std::atomic<bool>>(false);
+  uint64_t rewrite_ns_ = 0, rewrite_pause_ns_ = 0;
   bool is_changed_ = false;      // map or servers, since the last apply_changes()
   bool is_progressing_ = false;  // progress() is not reentrant
   mutable mutex mutex_;

@@ -17,7 +17,7 @@ replication::replication(options settings)
 
 namespace {
 
-constexpr uint64_t full_retry_ns = 5'000'000'000;
+constexpr uint64_t refused_retry_ns = 5'000'000'000;
 constexpr size_t repair_count_max = 1024;      // batches in a queue, before a comparison waits
 constexpr uint64_t repair_size_max = 4 << 20;  // bytes of objects in them
 
@@ -121,6 +121,10 @@ void replication::add_group(uint32_t partition,
 void replication::append_locally(std::vector<change> changes,
                                  std::vector<object_ref> superseded,
                                  journal_callback done) {
+  if (options_.local != nullptr && done.waits_for_disk())
+    done = {[this, done](status code) {
+      finish_replica(done, code);
+    }};
   if (options_.local != nullptr)
     return options_.local->append(std::move(changes), std::move(superseded), std::move(done));
   if (!done)
@@ -140,7 +144,9 @@ void replication::finish_on_disk(uint32_t partition,
     lock_guard lock{mutex_};
     if (!written->is_on_disk)
       written->code = code;
-    written->is_on_disk = true;
+    written->has_failed = !written->is_on_disk && code != status::ok;
+    written->is_on_disk = !written->has_failed;
+    has_failed_ |= written->has_failed;
     settle(partitions_[partition], due);
   }
   call(due);
@@ -177,6 +183,7 @@ bool replication::progress() {
   {
     lock_guard lock{mutex_};
     due.swap(deferred_);
+    follow_log(due);
     if (needs_settling_.exchange(false))
       for (partition_state &state : partitions_)
         if (!state.pending.empty() || !state.waiters.empty())
@@ -321,6 +328,8 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
         if (is_primary) {
           if (before != nullptr)
             detach_rejoined(state, i, *before, *map);
+          if (before != nullptr && map->epoch > before->epoch)
+            forget_proposals(state);
           update_links(state, record);
           settle(state, due);
         }
@@ -337,6 +346,15 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
   call(due);
 }
 
+// Proposals that were based on an earlier map have no effect any more.
+void replication::forget_proposals(partition_state &state) {
+  TND_ASSERT(mutex_.is_held());
+  if (std::exchange(state.is_yielding, false))
+    state.is_closing = is_closed_;
+  for (auto &[server, link] : state.links)
+    link.is_proposed = false;
+}
+
 void replication::begin_term(partition_state &state,
                              const partition_record &record,
                              callbacks &due) {
@@ -344,6 +362,7 @@ void replication::begin_term(partition_state &state,
   (void)due;
   state.is_primary = true;
   state.is_closing = is_closed_;
+  state.is_yielding = false;
   state.term = record.term;
 }
 
@@ -400,12 +419,13 @@ void replication::update_links(partition_state &state, const partition_record &r
     state.required.push_back(run.server);
   }
   for (const replica &run : record.joining) {
-    link_stage const stage = keep(run).stage;
-    if (stage == link_stage::marking || stage == link_stage::synced)
+    const link_state &link = keep(run);
+    bool const is_marked = link.stage == link_stage::marking || link.stage == link_stage::synced;
+    if (is_marked || link.is_proposed)
       state.required.push_back(run.server);
   }
   state.links = std::move(links);
-  if (is_synced && !state.is_closing)
+  if (is_synced && !state.is_closing && may_open(record))
     state.is_open.store(true, std::memory_order_release);
 }
 
@@ -457,7 +477,9 @@ bool replication::edit_partition(cluster_map &candidate,
   partition_record &record = candidate.partitions[partition];
   if (record.replicas.front() != options_.self || record.term != state.term)
     return false;
-  bool const is_edited = remove_full(candidate, partition);
+  if (yield_primary(candidate, partition))
+    return true;
+  bool const is_edited = remove_refusing(candidate, partition);
   if (complete_joins(candidate, partition, present) || is_edited)
     return true;
   if (remove_surplus(candidate, partition, present))
@@ -477,7 +499,9 @@ bool replication::move_primary(cluster_map &candidate,
       !desired.empty() && desired.front()->self != options_.self &&
       std::find(record.replicas.begin(), record.replicas.end(), desired.front()->self) !=
           record.replicas.end();
-  if (!should_move)
+  auto const next =
+      should_move ? state.links.find(desired.front()->self.server) : state.links.end();
+  if (next == state.links.end() || next->second.is_lacking)
     return false;
   state.is_closing = true;
   state.is_open.store(false, std::memory_order_release);
@@ -493,13 +517,17 @@ bool replication::move_primary(cluster_map &candidate,
   return true;
 }
 
-bool replication::remove_full(cluster_map &candidate, uint32_t partition) {
+bool replication::remove_refusing(cluster_map &candidate, uint32_t partition) {
   TND_ASSERT(mutex_.is_held());
   auto const &links = partitions_[partition].links;
-  std::vector<replica> const replicas = candidate.partitions[partition].replicas;
+  partition_record const record = candidate.partitions[partition];
   bool is_edited = false;
-  for (const replica &run : replicas)
-    if (auto const link = links.find(run.server); link != links.end() && link->second.is_full)
+  for (const replica &run : record.replicas)
+    if (auto const link = links.find(run.server); link != links.end() && link->second.has_refused)
+      is_edited |= remove_replica(candidate, partition, run);
+  for (const replica &run : record.joining)
+    if (auto const link = links.find(run.server);
+        link != links.end() && link->second.has_refused && link->second.is_proposed)
       is_edited |= remove_replica(candidate, partition, run);
   return is_edited;
 }
@@ -513,10 +541,13 @@ bool replication::complete_joins(cluster_map &candidate,
   bool is_edited = false;
   for (const server_presence &server : present) {
     auto const link = links.find(server.self.server);
-    bool const is_synced = link != links.end() && link->second.stage == link_stage::synced;
+    bool const is_synced = link != links.end() && link->second.stage == link_stage::synced &&
+                           may_complete_join(partitions_[partition], link->second);
     bool const is_joining = std::find(joining.begin(), joining.end(), server.self) != joining.end();
-    if (is_synced && is_joining)
-      is_edited |= complete_join(candidate, partition, server.self, server.is_durable != 0);
+    if (!is_synced || !is_joining)
+      continue;
+    is_edited |= complete_join(candidate, partition, server.self, server.is_durable != 0);
+    partitions_[partition].links[server.self.server].is_proposed = true;
   }
   return is_edited;
 }
@@ -556,23 +587,41 @@ bool replication::attach(const replica &peer, const assignment &target) {
                           state.term == target.term && link != state.links.end();
   if (is_current) {
     link->second.stage = link_stage::syncing;
-    link->second.is_full = false;
+    link->second.has_refused = false;
     link->second.has_released = false;
     link->second.reported = 0;
+    link->second.is_intact = false;
+    link->second.is_lacking = false;
   }
   return is_current;
 }
 
 void replication::detach_all(const replica &peer) {
-  lock_guard lock{mutex_};
-  link_queue *const queue = find_queue(peer);
-  if (queue == nullptr)
+  callbacks due;
+  {
+    lock_guard lock{mutex_};
+    link_queue *const queue = find_queue(peer);
+    if (queue == nullptr)
+      return;
+    queue->batches.clear();
+    queue->size = 0;
+    for (uint32_t i = 0; i < partition_count; i++)
+      if (auto const link = partitions_[i].links.find(peer.server);
+          link != partitions_[i].links.end())
+        detach(i, link->second, due);
+  }
+  call(due);
+}
+
+// The acknowledgment of a server whose mark was under way is not required any more.
+void replication::detach(uint32_t partition, link_state &link, callbacks &due) {
+  TND_ASSERT(mutex_.is_held());
+  bool const was_marking = std::exchange(link.stage, link_stage::detached) == link_stage::marking;
+  partition_state &state = partitions_[partition];
+  if (!was_marking || !state.is_primary)
     return;
-  queue->batches.clear();
-  queue->size = 0;
-  for (partition_state &state : partitions_)
-    if (auto const link = state.links.find(peer.server); link != state.links.end())
-      link->second.stage = link_stage::detached;
+  update_links(state, map_.load()->partitions[partition]);
+  settle(state, due);
 }
 
 void replication::enqueue(const replica &peer, replica_batch batch) {
@@ -626,22 +675,37 @@ bool replication::may_repair(const replica &peer, uint32_t partition) {
   return has_room && (is_required || repair_.is_available(options_.clock->now_ns()));
 }
 
-void replication::report_full(const replica &peer, const replica_batch &batch) {
-  lock_guard lock{mutex_};
+void replication::report_refused(const replica &peer, const replica_batch &batch, status cause) {
+  callbacks due;
+  {
+    lock_guard lock{mutex_};
+    note_refusal(peer, batch, cause, due);
+  }
+  call(due);
+}
+
+void replication::note_refusal(const replica &peer,
+                               const replica_batch &batch,
+                               status cause,
+                               callbacks &due) {
+  TND_ASSERT(mutex_.is_held());
   partition_state &state = partitions_[batch.partition];
   auto const link = state.links.find(peer.server);
   bool const is_current = find_queue(peer) != nullptr && state.is_primary &&
                           state.term == batch.term && link != state.links.end();
-  if (!is_current || link->second.is_full)
+  if (!is_current || link->second.has_refused)
     return;
   log(log_level::error,
-      "pool: {} has no space for a copy of namespaces of partition {}: they have a copy less",
+      "pool: {} {} namespaces of partition {}: they have a copy less",
       peer.server,
+      cause == status::no_space ? "has no space for a copy of" : "cannot write to its log, with",
       batch.partition);
-  link->second.stage = link_stage::detached;
-  link->second.is_full = true;
-  link->second.retry_ns = options_.clock->now_ns() + full_retry_ns;
+  problems_[peer.server] =
+      cause == status::no_space ? "it has no space for its copies" : "its log does not work";
+  link->second.has_refused = true;
+  link->second.retry_ns = options_.clock->now_ns() + refused_retry_ns;
   has_edits_.store(true);
+  detach(batch.partition, link->second, due);
 }
 
 bool replication::holds(uint32_t partition) const {
@@ -677,6 +741,7 @@ void replication::acknowledge(const replica &peer, const replica_batch &batch, b
     if (is_mark) {
       update_links(state, map_.load()->partitions[batch.partition]);
       has_edits_.store(true);
+      problems_.erase(peer.server);
     }
     settle(state, due);
   }

@@ -105,6 +105,8 @@ class replication final : public journal, public cluster_gate {
                        bool is_forced,
                        std::function<void(status)> done) override;
   void clear_losses(std::function<void(status)> done) override;
+  status check_log() const override;
+  bool may_be_repaired(uint32_t partition) const override;
 
   // ---- the owner's calls
   // Servers that have been in the cluster and were not removed.
@@ -151,12 +153,21 @@ class replication final : public journal, public cluster_gate {
   // Whether a comparison may add more to the link's queue. Changes of clients wait behind it, so
   // there is never much. The budget does not hold up a peer that clients wait for.
   bool may_repair(const replica &peer, uint32_t partition);
-  // The peer has no space for the batch. It stops to be a replica of the partition, so that changes
-  // go on without it, and is brought up to date again later.
-  void report_full(const replica &peer, const replica_batch &batch);
+  // no_space, io: the peer has no space for the batch, or its log does not work. It stops to be a
+  // replica of the partition, so that changes go on without it, and is brought up to date again
+  // later.
+  void report_refused(const replica &peer, const replica_batch &batch, status cause);
+
+  // An object is damaged here. `is_intact`: the peer has it.
+  void report_damaged(const replica &peer, const assignment &target, bool is_intact);
 
   // Whether the map names this server for the partition.
   bool holds(uint32_t partition) const;
+
+  // The journal of this server's pool; null: nothing outlives the daemon.
+  journal *local() const noexcept {
+    return options_.local;
+  }
 
   // The peer has all changes of the partition up to this position. `is_mark`: also all that came
   // before the link was attached.
@@ -166,8 +177,14 @@ class replication final : public journal, public cluster_gate {
   struct group {
     uint64_t position = 0;
     bool is_on_disk = false;
+    bool has_failed = false;  // the log could not write it, and tries again
     status code = status::ok;
     journal_callback done;
+  };
+  // A change of another server that the log could not write.
+  struct held_reply {
+    journal_callback done;
+    status code = status::ok;
   };
   struct waiter {
     uint64_t position;
@@ -178,15 +195,19 @@ class replication final : public journal, public cluster_gate {
     uint64_t run = 0;
     link_stage stage = link_stage::detached;
     uint64_t acknowledged = 0;  // position
-    bool is_full = false;       // the server had no space for a change
-    uint64_t retry_ns = 0;      // when a full server is brought up to date again
+    bool has_refused = false;   // the server had no space for a change, or could not log it
+    uint64_t retry_ns = 0;      // when a server that has refused is brought up to date again
     bool is_to_go = false;      // the map is to give up its copy
+    bool is_proposed = false;   // a map that may be under way counts it as a replica
+    bool is_intact = false;     // it has objects that are damaged here
+    bool is_lacking = false;    // it does not have some of the objects that are damaged here
     bool has_released = false;  // it lets no client read its copy any more
     uint64_t reported = 0;      // settled position that was reported to it
   };
   struct partition_state {
     std::atomic<bool> is_primary{false};
     bool is_closing = false;
+    bool is_yielding = false;  // it is closing because another server's copy is better
     std::atomic<uint64_t> term{0};
     std::atomic<bool> is_open{false};
     std::atomic<uint64_t> last{0}, settled{0};
@@ -205,6 +226,14 @@ class replication final : public journal, public cluster_gate {
   void append_locally(std::vector<change> changes,
                       std::vector<object_ref> superseded,
                       journal_callback done);
+  void finish_replica(const journal_callback &done, status code);
+  void follow_log(callbacks &due) TND_REQUIRES(mutex_);
+  void release_failed(uint32_t partition, callbacks &due) TND_REQUIRES(mutex_);
+  bool may_open(const partition_record &record) const TND_REQUIRES(mutex_);
+  bool may_complete_join(const partition_state &state, const link_state &joining) const
+      TND_REQUIRES(mutex_);
+  bool should_yield_to(const partition_state &state, const replica &run) const TND_REQUIRES(mutex_);
+  bool yield_primary(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
   void finish_on_disk(uint32_t partition, const std::shared_ptr<group> &written, status code);
   void begin_term(partition_state &state, const partition_record &record, callbacks &due)
       TND_REQUIRES(mutex_);
@@ -214,6 +243,10 @@ class replication final : public journal, public cluster_gate {
                               uint32_t partition,
                               const cluster_map &before,
                               const cluster_map &present);
+  void forget_proposals(partition_state &state) TND_REQUIRES(mutex_);
+  void detach(uint32_t partition, link_state &link, callbacks &due) TND_REQUIRES(mutex_);
+  void note_refusal(const replica &peer, const replica_batch &batch, status cause, callbacks &due)
+      TND_REQUIRES(mutex_);
   void update_queues() TND_REQUIRES(mutex_);
   void begin_marking(const replica &peer, replica_batch &mark) TND_REQUIRES(mutex_);
   void settle(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
@@ -226,7 +259,7 @@ class replication final : public journal, public cluster_gate {
   bool move_primary(cluster_map &candidate,
                     uint32_t partition,
                     const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
-  bool remove_full(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
+  bool remove_refusing(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
   bool remove_surplus(cluster_map &candidate,
                       uint32_t partition,
                       const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
@@ -253,6 +286,12 @@ class replication final : public journal, public cluster_gate {
   std::map<std::string, link_queue> queues_ TND_GUARDED_BY(mutex_);  // by server
   callbacks deferred_ TND_GUARDED_BY(mutex_);
   bool is_closed_ TND_GUARDED_BY(mutex_) = false;
+  // Of the local journal, when it was last looked at. It is ailing once it has not been whole for a
+  // while.
+  bool is_whole_ TND_GUARDED_BY(mutex_) = true, is_ailing_ TND_GUARDED_BY(mutex_) = false;
+  bool has_failed_ TND_GUARDED_BY(mutex_) = false;  // groups that have failed may be pending
+  uint64_t failed_ns_ TND_GUARDED_BY(mutex_) = 0;   // when it stopped to be whole
+  std::vector<held_reply> held_ TND_GUARDED_BY(mutex_);
   std::atomic<bool> has_edits_{false}, needs_settling_{false};
   std::atomic<uint64_t> next_striped_{1};
   std::atomic<std::shared_ptr<const cluster_map>> map_;

@@ -12,6 +12,7 @@ namespace {
 
 // Renewals of a lease come more often than that.
 constexpr uint64_t silence_ns_min = 3'000'000'000;
+constexpr const char *log_problem = "its log does not work: see its log file";
 
 }  // namespace
 
@@ -57,6 +58,9 @@ std::map<std::string, wire::pool::cluster_server> replication::describe_servers(
     add(server, server_state::away);
   for (auto const &[name, server] : servers_)
     add(server, server.is_draining != 0 ? server_state::draining : server_state::up);
+  auto const own = servers.find(options_.self.server);
+  if (own != servers.end() && check_log() != status::ok)
+    own->second.problem = log_problem;
   return servers;
 }
 
