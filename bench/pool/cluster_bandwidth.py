@@ -11,7 +11,6 @@ machine: with few idle processors, the figures are those of the processors.
 
 import argparse
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -23,15 +22,14 @@ sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tests/fixtures")]
 
 import etcd  # noqa: E402
 from machine import save  # noqa: E402
+from network import BRIDGE_ADDRESS, SUBNET, Network, NetworkError, isolate, run  # noqa: E402
 from pool_daemon import BUILD  # noqa: E402
 from results import print_short  # noqa: E402
 
 SKIPPED = 77
 LIMIT_S = 300
 LINK_BITS = 10**9  # a second
-SUBNET = "10.213.77"
 PORT = 7440
-BRIDGE = "tndbr"
 TCP_SIZE = 64 << 20
 # The part of Ethernet's frames that is TCP's data, with timestamps and without the preamble.
 PAYLOAD_SHARE = 1448 / 1514
@@ -63,48 +61,6 @@ for _ in range(rounds + 1):
     times.append(time.perf_counter() - begin)
 print(statistics.median(times[1:]))
 """
-
-
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], check=True, **options)
-
-
-class Network:
-    """A bridge, and namespaces that are connected to it by links of a given rate."""
-
-    def __init__(self):
-        self.names = []
-
-    def __enter__(self):
-        self.clear()
-        run("ip", "link", "add", BRIDGE, "type", "bridge")
-        run("ip", "addr", "add", f"{SUBNET}.1/24", "dev", BRIDGE)
-        run("ip", "link", "set", BRIDGE, "up")
-        return self
-
-    def __exit__(self, *_):
-        self.clear()
-
-    def clear(self):
-        for name in [f"tnds{i}" for i in range(3)] + ["tndclient"]:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
-        subprocess.run(["ip", "link", "del", BRIDGE], stderr=subprocess.DEVNULL)
-
-    def add(self, name, address, bits):
-        """`bits` a second in both directions; None: no limit."""
-        outside, inside = f"{name}o", f"{name}i"
-        run("ip", "netns", "add", name)
-        run("ip", "link", "add", outside, "type", "veth", "peer", "name", inside)
-        run("ip", "link", "set", inside, "netns", name)
-        run("ip", "link", "set", outside, "master", BRIDGE, "up")
-        within = ("ip", "netns", "exec", name)
-        run(*within, "ip", "addr", "add", f"{address}/24", "dev", inside)
-        run(*within, "ip", "link", "set", inside, "up")
-        run(*within, "ip", "link", "set", "lo", "up")
-        if bits is not None:
-            shape = ("root", "tbf", "rate", f"{bits}bit", "burst", "256kb", "latency", "50ms")
-            run("tc", "qdisc", "add", "dev", outside, *shape)
-            run(*within, "tc", "qdisc", "add", "dev", inside, *shape)
 
 
 class Cluster:
@@ -207,11 +163,8 @@ def raw_bandwidth(rounds):
     try:
         time.sleep(1)
         source = ["ip", "netns", "exec", "tndclient", sys.executable, "-c", RAW_SOURCE]
-        done = run(
-            *source, f"{SUBNET}.10", TCP_SIZE, rounds, capture_output=True, text=True,
-            timeout=LIMIT_S,
-        )  # fmt: skip
-        return TCP_SIZE / float(done.stdout)
+        printed = run(*source, f"{SUBNET}.10", TCP_SIZE, rounds, timeout=LIMIT_S)
+        return TCP_SIZE / float(printed)
     finally:
         sink.kill()
         sink.wait()
@@ -224,7 +177,7 @@ def measure(folder, setup, client_bits, options):
         for i in range(count):
             network.add(f"tnds{i}", f"{SUBNET}.{10 + i}", LINK_BITS)
         network.add("tndclient", f"{SUBNET}.9", client_bits)
-        member = etcd.Cluster(name, 1, False, f"{SUBNET}.1")
+        member = etcd.Cluster(name, 1, False, BRIDGE_ADDRESS)
         member.start()
         try:
             with Cluster(pathlib.Path(name), member, count, copies, options.size) as cluster:
@@ -262,8 +215,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json")
     options = parser.parse_args()
-    if os.geteuid() != 0:
-        print("bench: network namespaces need root", file=sys.stderr)
+    try:
+        isolate()
+    except NetworkError as error:
+        print(f"bench: {error}", file=sys.stderr)
         return SKIPPED
     with tempfile.TemporaryDirectory() as name:
         rows = []
