@@ -75,6 +75,12 @@ deferred_message &deferred_of_thread() {
   return state;
 }
 
+// Whether a message_silence is active.
+bool &is_silent() {
+  thread_local bool is_on = false;
+  return is_on;
+}
+
 // An invalid value leaves the default here; settings_check() reports it.
 spdlog::level::level_enum level_of_environment() {
   const char *const text = std::getenv("TND_LOG");
@@ -162,6 +168,12 @@ std::string message_deferral::take(status code) {
   return text + " (" + tnd_status_name(tnd_status(code)) + ")";
 }
 
+message_silence::message_silence() noexcept : is_inner_{std::exchange(is_silent(), true)} {}
+
+message_silence::~message_silence() {
+  is_silent() = is_inner_;
+}
+
 bool is_level_logged(log_level level) {
   return logger().should_log(spdlog_level(level));
 }
@@ -176,6 +188,8 @@ const std::string &last_message() {
 
 status fail_text(status code, fmt::string_view format, fmt::format_args arguments) {
   set_last_message(bounded_text{format, arguments}.view());
+  if (is_silent())
+    return code;
   deferred_message &deferred = deferred_of_thread();
   if (deferred.is_on) {
     deferred.is_pending = true;

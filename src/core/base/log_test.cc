@@ -102,6 +102,24 @@ TEST(log, a_deferred_message_is_left_to_the_program_that_takes_it) {
   EXPECT_EQ(count_of(lines, "warning"), 3u) << lines;
 }
 
+TEST(log, a_silence_keeps_messages_and_logs_none) {
+  testing::internal::CaptureStderr();
+  {
+    message_silence const silence;
+    {
+      message_silence const inner;
+      (void)fail(status::busy, "quiet");
+    }
+    EXPECT_EQ(fail(status::io, "quiet, too"), status::io);
+    EXPECT_EQ(last_message(), "quiet, too");
+    EXPECT_FALSE(last_message_is_logged());
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  (void)fail(status::io, "as before");
+  EXPECT_EQ(count_of(testing::internal::GetCapturedStderr(), "as before (EIO)"), 1u);
+}
+
 TEST(log, text_of_others_forges_no_line) {
   std::string const forged = "alice\n00:00:00.000 tanada error: forged\x1b[2J";
   testing::internal::CaptureStderr();

@@ -33,4 +33,17 @@ class message_deferral {
   bool const is_inner_;
 };
 
+// For attempts that a caller repeats, after the first one was logged. While it lives, fail() on
+// this thread stores its message, and does not log it. Silences nest.
+class message_silence {
+ public:
+  message_silence() noexcept;
+  ~message_silence();
+  message_silence(const message_silence &) = delete;
+  message_silence &operator=(const message_silence &) = delete;
+
+ private:
+  bool const is_inner_;
+};
+
 }  // namespace tanada
