@@ -12,8 +12,11 @@ using wire::decode;
 
 status session::require_striping() {
   // Stripes stay as long as the primary knows of the object.
-  if (reads_backup_)
-    return fail(status::again, "a striped object is read by its primary only");
+  if (reads_backup_) {
+    // A client that looks for the right server of a cluster is no reason for a line of the log.
+    set_last_message("a striped object is read by its primary only");
+    return status::again;
+  }
   if (client_version_ >= protocol_version)
     return status::ok;
   return fail(status::not_supported,

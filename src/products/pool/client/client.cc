@@ -122,6 +122,7 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
 // failed, and its successor not be ready yet.
 result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool reads_only) {
   is_to_backup_ = false;
+  std::optional<message_silence> silence;  // the first round was logged
   for (bool was_redirected = false;;) {
     search_round round;
     auto opened = try_servers(deadline_ns, round);
@@ -130,6 +131,8 @@ result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool 
                             opened.error() == status::timed_out;
     if (opened.ok() || !is_cluster() || !may_change)
       return opened;
+    if (!silence)
+      silence.emplace();
     if (round.is_redirected && !std::exchange(was_redirected, true))
       continue;
     std::string const reason = last_message();
@@ -260,6 +263,8 @@ status client::connect_once(uint64_t deadline_ns, bool reads_only) {
             : call_once(kind::locate, locate_request{daemon_.space}, location, {}, {}, nullptr);
     if (code == status::ok) {
       adopt_location(location);
+      primary_ = location.servers.empty() ? "" : location.servers.front().text;
+      map_epoch_ = location.epoch;
       return status::ok;
     }
     // A server ends the connections to a namespace that it serves no more.
@@ -328,6 +333,7 @@ void client::clear_segments() {
 }
 
 status client::ensure_connected(bool reads_only) {
+  notice_end();
   bool const is_connected = channel_ != nullptr && !channel_->is_broken();
   if (is_connected && (reads_only || !is_to_backup_))
     return status::ok;
@@ -453,8 +459,9 @@ status client::await_reply(kind message_kind,
                            uint64_t tag,
                            const bool &done,
                            uint64_t deadline_ns) {
+  begin_watch();
   while (!done) {
-    status const progressed = channel_->progress(deadline_ns);
+    status const progressed = progress_watched(deadline_ns);
     if (done)
       continue;
     // Progress is no reply to this request.

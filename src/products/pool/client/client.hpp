@@ -15,6 +15,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "core/base/message.hpp"
 #include "products/pool/bulk.hpp"
 #include "products/pool/client/channel.hpp"
 #include "products/pool/client/device_copy.hpp"
@@ -206,6 +207,14 @@ class client {
                                               uint64_t deadline_ns,
                                               bool &is_closed);
   void locate(const server_place &server, uint64_t deadline_ns);
+  // Ends the connection if its server has ended it.
+  void notice_end();
+  // A wait for replies begins.
+  void begin_watch();
+  // As channel::progress(). In a cluster it also ends the connection once another server has
+  // replaced this one, which may be stopped or cut off.
+  status progress_watched(uint64_t deadline_ns);
+  bool is_replaced();
   void adopt_location(const wire::pool::locate_reply &location);
   bool is_cluster() const noexcept {
     return places_.size() > 1 || is_cluster_;
@@ -453,6 +462,9 @@ class client {
   address const daemon_;
   std::vector<server_place> places_;                // servers, the likeliest one first
   bool is_cluster_ = false, is_to_backup_ = false;  // the connection
+  std::string primary_;     // of the namespace, when the connection was made; empty: unknown
+  uint64_t map_epoch_ = 0;  // of the cluster's map then
+  uint64_t watch_ns_ = 0;   // when a wait for a reply next asks whether the primary is another one
   // Connections to the hidden namespaces of stripes, by partition.
   std::map<uint8_t, std::shared_ptr<client>> stripe_links_;
   std::optional<uint64_t> stripe_size_max_;  // larger objects are striped, 0: none; unknown yet
@@ -494,11 +506,14 @@ status client::call(wire::pool::kind message_kind,
     return call_once(
         message_kind, request, answer, std::move(sources), std::move(targets), data_size);
   uint64_t const deadline_ns = deadline();
+  std::optional<message_silence> silence;  // the first attempt was logged
   for (;;) {
     status const code = call_once(message_kind, request, answer, sources, targets, data_size);
     if (code == status::ok || seams::monotonic_clock().now_ns() >= deadline_ns ||
         !may_repeat(message_kind, code, has_handle))
       return code;
+    if (!silence)
+      silence.emplace();
   }
 }
 

@@ -240,8 +240,9 @@ void client::finish_striped_get(posted &operation) {
 // Waits for the replies to all posted requests.
 status client::await_posted() {
   uint64_t const deadline_ns = deadline();
+  begin_watch();
   while (channel_ != nullptr && !channel_->is_idle())
-    TND_TRY(channel_->progress(deadline_ns));
+    TND_TRY(progress_watched(deadline_ns));
   return status::ok;
 }
 
@@ -279,11 +280,12 @@ void client::poll(std::span<tnd_pool_completion> completions,
   };
   if (channel_ != nullptr)
     (void)channel_->progress(0);
+  begin_watch();
   for (reap(); count == 0 && !posted_.empty() && channel_ != nullptr; reap()) {
     uint64_t const overdue_ns =
         seams::deadline_after(posted_.front()->posted_ns, settings_.timeout_ns);
     uint64_t const wait_end_ns = timeout_ns == 0 ? 0 : std::min(deadline_ns, overdue_ns);
-    status const code = channel_->progress(wait_end_ns);
+    status const code = progress_watched(wait_end_ns);
     uint64_t const now_ns = seams::monotonic_clock().now_ns();
     // A daemon that does not answer in time is treated as failed: nothing may access the callers'
     // memory from now on.
