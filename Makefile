@@ -6,10 +6,12 @@ BENCH ?= all
 FUZZ_SECONDS ?= 30
 STRESS_SECONDS ?= 600
 SEEDS ?= 10000
-export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS
+KILLS ?= 100
+MINUTES ?= 600
+export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-gpu test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint format clean
+.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -34,6 +36,9 @@ test-tsan: ## the tests under ThreadSanitizer
 
 test-sim: ## every simulation with SEEDS seeds of each of its parts (hours)
 	tools/simulate.sh
+
+test-cluster: ## a real cluster and etcd as root, every fault there is, KILLS kills of each server (two hours; MINUTES=n for less)
+	tools/cluster.sh
 
 test-gpu: ## the tests on the GPU; an error on a machine without one
 	tools/test.sh cuda
