@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
@@ -108,6 +110,15 @@ status make_entries(const transaction &changes,
   return status::ok;
 }
 
+// overflow: the sizes exceed the largest number.
+result<uint64_t> size_of(std::span<const seams::store_buffer> buffers) {
+  uint64_t size = 0;
+  for (const auto &buffer : buffers)
+    if (!checked_add<uint64_t>(size, buffer.size, size))
+      return status::overflow;
+  return size;
+}
+
 }  // namespace
 
 struct durable_log::parts {
@@ -140,6 +151,25 @@ struct durable_log::parts {
         state->is_full ? ": puts are refused until there is space; remove objects" : "");
     if (!state->is_full)
       options.reserve = nullptr;
+  }
+
+  // The file stays open until the read has completed.
+  void post_read(const std::shared_ptr<log_file> &file,
+                 uint64_t offset,
+                 std::vector<seams::store_buffer> buffers,
+                 status_function done) {
+    uint64_t size = 0;
+    for (const auto &buffer : buffers)
+      size += buffer.size;
+    file->user_count++;
+    io.post(make_transfer_op(seams::store_op_kind::read, file->handle, offset, std::move(buffers)),
+            [this, file, size, done = std::move(done)](const auto &read) {
+              TND_ASSERT(file->user_count > 0);
+              file->user_count--;
+              close_unused(*state, *file);
+              bool const cut = read.code == status::ok && read.size != size;
+              state->queue_callback(done, cut ? status::corrupt : read.code);
+            });
   }
 
   bool needs_mark() const {
@@ -227,12 +257,8 @@ status durable_log::read(uint64_t version,
   auto const object = state.live.find(version);
   if (!object || object->offset == 0)
     return status::no_entry;
-  uint64_t size = 0;
-  for (const auto &buffer : buffers) {
-    if (!checked_add<uint64_t>(size, buffer.size, size))
-      return status::range;
-  }
-  if (!range_fits(offset, size, object->meta.size))
+  auto const size = size_of(buffers);
+  if (!size.ok() || !range_fits(offset, size.value(), object->meta.size))
     return status::range;
   return read_file(
       object->file_sequence, object->offset + offset, std::move(buffers), std::move(done));
@@ -246,20 +272,38 @@ status durable_log::read_file(uint64_t file_sequence,
   auto const it = state.files.find(file_sequence);
   if (it == state.files.end())
     return status::no_entry;
-  uint64_t size = 0;
-  for (const auto &buffer : buffers)
-    size += buffer.size;
-  auto const file = it->second;
-  file->user_count++;
-  state.io.post(
-      make_transfer_op(seams::store_op_kind::read, file->handle, offset, std::move(buffers)),
-      [&state, file, size, done = std::move(done)](const auto &read) {
-        TND_ASSERT(file->user_count > 0);
-        file->user_count--;
-        close_unused(state, *file);
-        bool const cut = read.code == status::ok && read.size != size;
-        state.queue_callback(done, cut ? status::corrupt : read.code);
-      });
+  parts_->post_read(it->second, offset, std::move(buffers), std::move(done));
+  return status::ok;
+}
+
+result<pinned_object> durable_log::pin(uint64_t version) {
+  auto &state = *parts_->state;
+  auto const object = state.live.find(version);
+  if (!object || object->offset == 0)
+    return status::no_entry;
+  auto const it = state.files.find(object->file_sequence);
+  TND_ASSERT(it != state.files.end());
+  it->second->user_count++;
+  return pinned_object{
+      it->second, object->offset, object->meta.size, object->meta.kind, object->meta.checksum};
+}
+
+void durable_log::unpin(pinned_object &object) {
+  auto const file = std::exchange(object.file, nullptr);
+  TND_ASSERT(file != nullptr && file->user_count > 0);
+  file->user_count--;
+  close_unused(*parts_->state, *file);
+}
+
+status durable_log::read_pinned(const pinned_object &object,
+                                uint64_t offset,
+                                std::vector<seams::store_buffer> buffers,
+                                status_function done) {
+  TND_ASSERT(object.file != nullptr && object.file->user_count > 0);
+  auto const size = size_of(buffers);
+  if (!size.ok() || !range_fits(offset, size.value(), object.size))
+    return status::range;
+  parts_->post_read(object.file, object.offset + offset, std::move(buffers), std::move(done));
   return status::ok;
 }
 

@@ -20,6 +20,17 @@ struct log_counters {
            queued_size = 0;  // queued transactions that are in no group yet, and their bytes
 };
 
+struct log_file;
+
+// The place of a durable object's bytes. They stay readable there until unpin(), also if the object
+// is removed or moved to another file meanwhile.
+struct pinned_object {
+  std::shared_ptr<log_file> file;
+  uint64_t offset = 0, size = 0;  // bytes
+  checksum_kind kind{};
+  uint64_t checksum = 0;
+};
+
 // Writes transactions to log files in a folder. The caller ensures that only one log uses the
 // folder at a time. In a log with data (flash), records contain the objects' bytes. A journal
 // contains their ranges in a backing file, where the caller must sync them before append().
@@ -78,6 +89,15 @@ class durable_log {
                    uint64_t offset,
                    std::vector<seams::store_buffer> buffers,
                    status_function done);
+
+  // Keep the bytes of a durable object for reads. A file with pinned objects that is removed keeps
+  // its space until they are unpinned. no_entry: as read().
+  result<pinned_object> pin(uint64_t version);
+  void unpin(pinned_object &object);
+  status read_pinned(const pinned_object &object,
+                     uint64_t offset,
+                     std::vector<seams::store_buffer> buffers,
+                     status_function done);
 
   // Make progress without blocking. Returns whether anything completed.
   bool poll();
