@@ -47,6 +47,9 @@ bool compactor::gains_enough(const log_file &file, uint64_t needed, uint64_t fre
   bool const fits_reserve = !state_.is_full || free_size / 2 >= state_.options.reserve->size();
   if (!fits_reserve && needed <= file.size / 8 * 7)
     return true;
+  // Without space for the next record, too.
+  if (writer_.lacks_space() && needed <= file.size / 8 * 7)
+    return true;
   return must_compact() && needed <= file.size / 4 * 3;
 }
 
