@@ -71,8 +71,11 @@ pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{se
   for (uint64_t i = world_.random.between(1, actor_count); i > 0; i--) {
     spaces_.push_back("space" + std::to_string(i));
   }
+  // An evictable object that a failed log does not have is evicted when memory is needed.
+  bool const evicts =
+      setting.over == sky::full || (setting.kept_on == medium::tiers && has_holes());
   for (size_t i = 0; i < actor_count; i++) {
-    name_model model{has_holes(), setting.over == sky::full};
+    name_model model{has_holes(), evicts};
     actors_.push_back({i, spaces_[i % spaces_.size()], std::move(model)});
   }
   restart();
@@ -123,7 +126,8 @@ sim::store_faults pool_life::draw_faults() {
 void pool_life::draw_log_options() {
   auto &random = world_.random;
   keeping_.folder = folder;
-  keeping_.with_data = setting_.kept_on == medium::flash;
+  keeping_.with_data = setting_.kept_on == medium::flash || setting_.kept_on == medium::tiers;
+  keeping_.is_tiered = setting_.kept_on == medium::tiers;
   keeping_.congestion_size = random.chance(30) ? random.between(1, 50 * kib) : 100 * mib;
   auto &options = log_options_;
   options.url = folder;
@@ -166,6 +170,8 @@ status pool_life::start_daemon() {
   }
   poold::catalog_options limits;
   limits.clock = &clock_;
+  if (keeping_.is_tiered)
+    limits.cold = made->front.get();
   if (setting_.over == sky::full)
     limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
@@ -177,6 +183,10 @@ status pool_life::start_daemon() {
       new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
   made->service->limits.turn_size = world_.random.between(1, 100'000);
   made->service->limits.output_size_max = world_.random.between(1, 10'000);
+  made->service->limits.use_wait_ns = 5 * ms;
+  if (world_.random.chance(30))
+    made->service->read_buffers =
+        std::make_shared<poold::read_budget>(world_.random.below(100 * kib));
   daemon_ = std::move(made);
   return status::ok;
 }
@@ -213,6 +223,8 @@ void pool_life::end_daemon() {
     world_.advance(world_.random.below(faults_.delay_ns_max));
   for (served &each : daemon_->sessions)
     *each.reset = true;
+  counted_.demoted += daemon_->objects->statistics().demotions;
+  counted_.promoted += daemon_->objects->statistics().promotions;
   daemon_.reset();
   if (disk_ != nullptr)
     disk_->set_mapping(nullptr);
@@ -304,9 +316,19 @@ void pool_life::serve() {
   }
   if (!persists())
     return;
+  need_memory();
   daemon_->front->answer_early();
   for (uint64_t turns = world_.random.below(3); turns > 0; turns--)
     (void)daemon_->journal->progress();
+}
+
+// Another namespace needs memory, so that objects leave it.
+void pool_life::need_memory() {
+  if (!keeping_.is_tiered || !world_.random.chance(3))
+    return;
+  uint64_t const entered = daemon_->objects->open_restored_namespace("other");
+  (void)daemon_->objects->create_object(
+      entered, world_.random.between(1, pool_size), 0, poold::allocation::may_wait);
 }
 
 void pool_life::advance_store() {
@@ -355,18 +377,59 @@ uint64_t pool_life::damaged_contents(const poold::info &about) const {
   return 0;
 }
 
+// Read an object's bytes from memory, or from the log, with a disk that works.
+status pool_life::read_bytes(const poold::catalog::opened_object &held, std::string &bytes) {
+  const poold::object &target = *held.object;
+  if (!target.is_intact())
+    return status::io;
+  if (held.reader == nullptr) {
+    std::vector<iovec> parts;
+    target.append_parts(0, target.metadata.size, parts);
+    for (const iovec &part : parts)
+      bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
+    return status::ok;
+  }
+  store_->heal();
+  store_->faults_set({.volatile_cache = true, .capacity = faults_.capacity});
+  bytes.resize(target.metadata.size);
+  auto const buffer = reinterpret_cast<std::byte *>(bytes.data());
+  bool is_done = false;
+  status outcome = status::ok;
+  held.reader->read(0, {{buffer, bytes.size()}}, [&](status code) {
+    outcome = code;
+    is_done = true;
+  });
+  for (uint32_t i = 0; i < 100'000 && !is_done; i++) {
+    (void)daemon_->journal->progress();
+    world_.advance(1'000);
+  }
+  store_->faults_set(faults_);
+  if (!is_done)
+    return status::timed_out;
+  if (outcome != status::ok)
+    return outcome;
+  poold::logged_checksum const expected = held.reader->checksum();
+  pool::checksum sum{expected.kind};
+  sum.add(bytes.data(), bytes.size());
+  return expected.matches(sum) ? status::ok : status::corrupt;
+}
+
 // The id of an object's contents; 0: unwritten bytes.
-uint64_t pool_life::look_at(const std::string &name, const poold::object &held) {
-  if (!held.is_intact()) {
+uint64_t pool_life::look_at(const std::string &name, const poold::catalog::opened_object &held) {
+  std::string bytes;
+  if (read_bytes(held, bytes) != status::ok) {
     if (!may_damage())
       wrong(name + " is damaged");
-    return damaged_contents(held.metadata);
+    poold::info about = held.object->metadata;
+    if (held.reader != nullptr) {
+      // The log has a checksum of every object.
+      (void)daemon_->journal->progress();
+      auto const logged = held.reader->checksum();
+      about.checksum_kind = uint32_t(logged.kind);
+      about.checksum = logged.value;
+    }
+    return damaged_contents(about);
   }
-  std::vector<iovec> parts;
-  held.append_parts(0, held.metadata.size, parts);
-  std::string bytes;
-  for (const iovec &part : parts)
-    bytes.append(static_cast<const char *>(part.iov_base), part.iov_len);
   uint64_t id = 1;
   if (bytes.size() >= sizeof id)
     std::memcpy(&id, bytes.data(), sizeof id);
@@ -385,12 +448,12 @@ bool pool_life::look(std::vector<held_names> &found) {
       return true;
     });
     for (const std::string &name : names) {
-      auto object = daemon_->objects->open(entered, name, 0, false);
-      uint64_t const id = look_at(name, *object.value());
+      auto const held = daemon_->objects->open_bytes(entered, name, 0, false).value();
+      uint64_t const id = look_at(name, held);
       if (id == 0)
         wrong(name + " has other bytes than anybody wrote");
       found[size_t(name[0] - '0')][name] = {id,
-                                            object.value()->flags.load() & poold::flags_of_objects};
+                                            held.object->flags.load() & poold::flags_of_objects};
     }
   }
   return wrong_.empty();
@@ -420,22 +483,24 @@ void pool_life::check_accounts() {
   uint64_t all = 0, owned = 0;
   for (const std::string &space : spaces_) {
     uint64_t const entered = daemon_->objects->open_restored_namespace(space);
-    uint64_t size = 0, count = 0;
+    uint64_t size = 0, count = 0, memory_size = 0;
     std::vector<std::string> names;
     daemon_->objects->list(entered, {}, [&](const std::string &name, const auto *) {
       names.push_back(name);
       return true;
     });
     for (const std::string &name : names) {
-      size += daemon_->objects->open(entered, name, 0, false).value()->allocated_size();
+      auto const held = daemon_->objects->open(entered, name, 0, false).value();
+      size += held->stored_size();
+      memory_size += held->allocated_size();
       count++;
     }
     auto const told = daemon_->objects->statistics_for(entered);
     if (told.used != size || told.object_count != count)
       wrong("namespace " + space + " counts other bytes than it has");
-    if (told.owned < told.used)
+    if (told.owned < memory_size)
       wrong("namespace " + space + " owns less than it uses");
-    all += size;
+    all += memory_size;
     owned += told.owned;
   }
   bool const is_sum = owned == daemon_->memory->usage().owned;

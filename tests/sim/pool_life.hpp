@@ -22,9 +22,9 @@ namespace tanada::test {
 // the store stalls. lies: writes are lost, misdirected or change later.
 enum class sky { calm, cuts, errors, full, slow, lies };
 
-// Where the pool keeps its objects: `flash:`, a log that contains them; `file:`, a mapped file with
-// a journal; `dram`, nowhere.
-enum class medium { flash, file, memory };
+// Where the pool keeps its objects: a log that contains them, beside memory; the same as `flash:`
+// has it, when objects leave memory; `file:`, a mapped file with a journal; `dram`, nowhere.
+enum class medium { flash, tiers, file, memory };
 
 // A mistake that a check must find.
 enum class mistake {
@@ -41,6 +41,7 @@ enum class mistake {
   short_sync,      // the sync of a group omits all of its pages but the first
   early_name,      // the journal has an object before the backing file's bytes are synced
   early_reuse,     // memory is reused before the journal records that its object is gone
+  other_bytes,     // a reader of a cold object gets those of another one
   whole_pages,     // a restart treats each range of an object of 64 KiB or more as whole pages
 };
 
@@ -52,20 +53,28 @@ struct life_setting {
 };
 
 // A layer between the catalog and its journal, for mistakes.
-class planted_journal final : public poold::journal {
+class planted_journal final : public poold::journal, public poold::cold_store {
  public:
-  planted_journal(poold::journal &real, mistake planted) : real_{real}, planted_{planted} {}
+  planted_journal(poold::durable_journal &real, mistake planted) : real_{real}, planted_{planted} {}
   void append(std::vector<poold::change> changes,
               std::vector<poold::object_ref> superseded,
               poold::journal_callback done) override;
   bool is_congested() const override {
     return real_.is_congested();
   }
+  std::shared_ptr<poold::cold_reader> open_reader(uint64_t logged_version) override;
+  bool is_writing() const override {
+    return real_.is_writing();
+  }
+  uint64_t capacity() const override {
+    return real_.capacity();
+  }
   void answer_early();
 
  private:
-  poold::journal &real_;
+  poold::durable_journal &real_;
   mistake const planted_;
+  uint64_t last_read_version_ = 0;
   std::vector<poold::journal_callback> early_;
 };
 
@@ -93,6 +102,7 @@ class pool_life {
 
   struct counters {
     uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0, grown = 0;
+    uint64_t demoted = 0, promoted = 0;
   };
   const counters &counted() const {
     return counted_;
@@ -153,7 +163,9 @@ class pool_life {
   void check_recovered();
   void check_accounts();
   bool look(std::vector<held_names> &found);
-  uint64_t look_at(const std::string &name, const poold::object &held);
+  uint64_t look_at(const std::string &name, const poold::catalog::opened_object &held);
+  status read_bytes(const poold::catalog::opened_object &held, std::string &bytes);
+  void need_memory();
   uint64_t damaged_contents(const poold::info &about) const;
   void wrong(std::string what);
   bool tells_lies() const {

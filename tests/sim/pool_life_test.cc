@@ -54,6 +54,8 @@ TEST_P(pool_lives, hold) {
     all.durable += life.counted().durable;
     all.recovered_objects += life.counted().recovered_objects;
     all.grown += life.counted().grown;
+    all.demoted += life.counted().demoted;
+    all.promoted += life.counted().promoted;
   }
   if (only != 0 || failures > 0)
     return;
@@ -64,6 +66,10 @@ TEST_P(pool_lives, hold) {
     return;
   EXPECT_GE(all.durable, 5 * count);
   EXPECT_GE(all.recovered_objects, 8 * count);
+  if (GetParam().kept_on != medium::tiers)
+    return;
+  EXPECT_GE(all.demoted, 2 * count);
+  EXPECT_GE(all.promoted, 2 * count);
 }
 
 TEST_P(pool_lives, repeat_for_a_seed) {
@@ -89,6 +95,12 @@ INSTANTIATE_TEST_SUITE_P(sim,
                                          life_case{"full", sky::full, medium::flash},
                                          life_case{"slow", sky::slow, medium::flash},
                                          life_case{"lies", sky::lies, medium::flash},
+                                         life_case{"tiers_calm", sky::calm, medium::tiers},
+                                         life_case{"tiers_cuts", sky::cuts, medium::tiers},
+                                         life_case{"tiers_errors", sky::errors, medium::tiers},
+                                         life_case{"tiers_full", sky::full, medium::tiers},
+                                         life_case{"tiers_slow", sky::slow, medium::tiers},
+                                         life_case{"tiers_lies", sky::lies, medium::tiers},
                                          life_case{"file_calm", sky::calm, medium::file},
                                          life_case{"file_cuts", sky::cuts, medium::file},
                                          life_case{"file_errors", sky::errors, medium::file},
@@ -133,6 +145,8 @@ INSTANTIATE_TEST_SUITE_P(
         planted_mistake{"partial_sets", mistake::partial_sets, "came back"},
         planted_mistake{"old_versions", mistake::old_versions, "comes after"},
         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
+        planted_mistake{"tiers_early_answer", mistake::early_answer, "came back", medium::tiers},
+        planted_mistake{"other_bytes", mistake::other_bytes, "status -5", medium::tiers},
         planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
         planted_mistake{"short_sync", mistake::short_sync, "is damaged", medium::file},
         planted_mistake{"early_name", mistake::early_name, "is damaged", medium::file},

@@ -34,7 +34,7 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
     auto const position = state.evictable.insert(state.evictable.end(), it);
     target.evictable = std::make_unique<eviction>(eviction{position, ++tick_});
-    evictable_size_ += target.object->allocated_size();
+    evictable_size_ += target.object->stored_size();
   }
 }
 
@@ -42,14 +42,16 @@ void catalog::remove_eviction(namespace_state &state, entry &target) {
   if (target.evictable == nullptr)
     return;
   TND_ASSERT(mutex_.is_held());
-  TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->allocated_size());
+  TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->stored_size());
   state.evictable.erase(target.evictable->position);
   target.evictable.reset();
-  evictable_size_ -= target.object->allocated_size();
+  evictable_size_ -= target.object->stored_size();
 }
 
 void catalog::mark_used(namespace_state &state, entries::iterator it) {
   TND_ASSERT(mutex_.is_held());
+  if (it->second.resident != nullptr)
+    residents_.splice(residents_.end(), residents_, *it->second.resident);
   eviction *const target = it->second.evictable.get();
   if (target == nullptr)
     return;
@@ -65,9 +67,14 @@ object_ref catalog::bind(namespace_state &state,
   TND_ASSERT(object != nullptr && object->owner() == state.account->id);
   auto const [it, is_new] = state.objects.try_emplace(name);
   remove_eviction(state, it->second);
+  remove_residence(it->second);
   object_ref previous = std::move(it->second.object);
+  if (previous != nullptr)
+    count_cold(*previous, false);
   it->second.object = object;
+  count_cold(*object, true);
   update_eviction(state, it);
+  update_residence(state, it);
   bump_counter(state, name);
   if (is_new)
     statistics_.object_count++;
@@ -78,7 +85,9 @@ object_ref catalog::unbind(namespace_state &state, entries::iterator it) {
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(it != state.objects.end() && statistics_.object_count > 0);
   remove_eviction(state, it->second);
+  remove_residence(it->second);
   object_ref previous = std::move(it->second.object);
+  count_cold(*previous, false);
   std::string const name = it->first;
   state.objects.erase(it);
   bump_counter(state, name);
@@ -97,14 +106,16 @@ void catalog::append_changes(std::vector<change> changes,
 }
 
 // Evict the least recently used object that is not open. False: no object can be evicted.
-bool catalog::evict_one(namespace_state &preferred, bool only_there) {
+bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
   TND_ASSERT(mutex_.is_held());
   namespace_state *chosen = nullptr;
   std::list<entries::iterator>::iterator oldest;
   auto const look = [&](namespace_state &state) {
     for (auto it = state.evictable.begin(); it != state.evictable.end(); ++it) {
       object_ref const &candidate = (*it)->second.object;
-      if (candidate.use_count() != 1 || !candidate->is_discardable.load())
+      bool const is_unused = candidate.use_count() == 1 && candidate->is_discardable.load();
+      bool const frees_memory = !is_tiered() || (*it)->second.resident != nullptr;
+      if (!is_unused || (scope.only_resident && !frees_memory))
         continue;
       bool const is_older = chosen == nullptr || (*it)->second.evictable->last_use_tick <
                                                      (*oldest)->second.evictable->last_use_tick;
@@ -116,7 +127,7 @@ bool catalog::evict_one(namespace_state &preferred, bool only_there) {
     }
   };
   look(preferred);
-  if (chosen == nullptr && !only_there)
+  if (chosen == nullptr && !scope.only_there)
     for (auto &[id, other_state] : namespaces_)
       look(*other_state);
   if (chosen == nullptr)
@@ -140,7 +151,7 @@ status catalog::allocate_quota(namespace_state &state, uint64_t size) {
   TND_ASSERT(mutex_.is_held());
   while (state.quota != 0 &&
          (size > state.quota || state.account->used.load() > state.quota - size)) {
-    if (size <= state.quota && evict_one(state, true))
+    if (size <= state.quota && evict_one(state, {.only_there = true}))
       continue;
     return fail(status::no_space,
                 "namespace {}: {} more bytes exceed its quota of {} bytes: remove objects, or "
@@ -154,13 +165,15 @@ status catalog::allocate_quota(namespace_state &state, uint64_t size) {
 
 status catalog::allocate_in_quota(namespace_state &state,
                                   uint64_t size,
+                                  allocation mode,
                                   std::vector<pool_extent> &pieces) {
   TND_TRY(allocate_quota(state, size));
-  return allocate_or_evict(state, size, pieces);
+  return allocate_or_evict(state, size, mode, pieces);
 }
 
 status catalog::allocate_or_evict(namespace_state &state,
                                   uint64_t size,
+                                  allocation mode,
                                   std::vector<pool_extent> &pieces) {
   TND_ASSERT(mutex_.is_held());
   if (statistics_.object_count >= options_.object_count_max) {
@@ -168,17 +181,41 @@ status catalog::allocate_or_evict(namespace_state &state,
                 "the pool has {} objects, the maximum: remove some",
                 options_.object_count_max);
   }
+  TND_TRY(allocate_stored(state, size));
+  return allocate_memory(state, size, mode, pieces);
+}
+
+// Whether memory suffices once everything that may leave it has left it.
+bool catalog::could_fit(uint64_t size) const {
+  TND_ASSERT(mutex_.is_held());
+  uint64_t const used = memory_.used();
+  uint64_t const movable = is_tiered() ? residents_size_ : evictable_size_;
+  return size <= memory_.capacity() && used - std::min(used, movable) <= memory_.capacity() - size;
+}
+
+status catalog::allocate_memory(namespace_state &state,
+                                uint64_t size,
+                                allocation mode,
+                                std::vector<pool_extent> &pieces) {
   // Evict nothing for an object that would not fit even then.
-  bool const could_fit =
-      size <= memory_.capacity() &&
-      memory_.used() - std::min(memory_.used(), evictable_size_) <= memory_.capacity() - size;
+  bool const may_move = could_fit(size);
   for (;;) {
     auto got = memory_.allocate(state.account->id, size);
     if (got.ok()) {
       pieces = std::move(got).value();
       return status::ok;
     }
-    if (could_fit && evict_one(state, false))
+    if (mode == allocation::only_free)
+      return status::no_space;
+    demotion_obstacles obstacles;
+    if (may_move && demote_one(obstacles))
+      continue;
+    bool const may_wait = may_move && mode == allocation::may_wait;
+    if (may_wait && obstacles.has_writes)
+      return status::again;
+    if (may_wait && obstacles.has_users)
+      return status::busy;
+    if (may_move && evict_one(state, {.only_resident = true}))
       continue;
     return fail_no_space(state, size);
   }
@@ -193,6 +230,13 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
   };
   uint64_t const own_unused = less(own_usage.owned, state.account->used.load());
   uint64_t const bound = less(less(usage.owned, usage.used), own_unused);
+  if (is_tiered() && size > usage.capacity)
+    return fail(status::no_space,
+                "namespace {}: an object of {} bytes does not fit into the pool's memory of {} "
+                "bytes, in which it is written: start the daemon with a larger --size",
+                state.name,
+                size,
+                usage.capacity);
   const char *const help = bound + own_unused + usage.free() < size
                                ? "remove objects"
                                : "remove all objects of a namespace, which gives its memory back";
@@ -211,11 +255,14 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
               help);
 }
 
-result<object_ref> catalog::create_object(uint64_t namespace_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::create_object(uint64_t namespace_id,
+                                          uint64_t size,
+                                          uint32_t flags,
+                                          allocation mode) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
-  TND_TRY(allocate_in_quota(state, size, pieces));
+  TND_TRY(allocate_in_quota(state, size, mode, pieces));
   auto object = make_object(state, std::move(pieces), flags);
   object->metadata.size = size;
   return object;
@@ -230,7 +277,7 @@ object_ref catalog::make_object(namespace_state &state,
   return created;
 }
 
-status catalog::grow(object &target, uint64_t size) {
+status catalog::grow(object &target, uint64_t size, allocation mode) {
   if (size <= target.allocated_size()) {
     if (size > target.metadata.size)
       target.metadata.size = size;
@@ -247,7 +294,7 @@ status catalog::grow(object &target, uint64_t size) {
   if (got.ok())
     pieces = std::move(got).value();
   else
-    TND_TRY(allocate_in_quota(state, needed, pieces));
+    TND_TRY(allocate_in_quota(state, needed, mode, pieces));
   if (target.pieces().size() + pieces.size() > wire::pool::extent_count_max) {
     memory_.release(pieces);
     return fail(status::no_space,
@@ -316,12 +363,18 @@ result<object_ref> catalog::open(uint64_t namespace_id,
                                  uint64_t version,
                                  bool count_open) {
   lock_guard lock{mutex_};
+  return open_locked(namespace_id, name, version, count_open);
+}
+
+result<object_ref> catalog::open_locked(uint64_t namespace_id,
+                                        const std::string &name,
+                                        uint64_t version,
+                                        bool count_open) {
   namespace_state &state = state_for(namespace_id);
-  auto const it = state.objects.find(name);
-  if (it == state.objects.end())
-    return status::no_entry;
-  if (version != 0 && it->second.object->metadata.version != version)
-    return status::no_entry;
+  auto const match = find_version(state, name, version);
+  if (!match.ok())
+    return match.error();
+  auto const it = match.value();
   if (count_open) {
     statistics_.opens++;
     mark_used(state, it);
@@ -395,6 +448,7 @@ status catalog::rename(uint64_t namespace_id,
   change renamed = make_change(change::kind::rename, *moved, state.name, new_name);
   renamed.old_name = name;
   renamed.object = moved;
+  renamed.reader = reader_of(*moved);
   if (name != new_name) {
     if ((flags & flag_exclusive) != 0 && state.objects.contains(new_name))
       return status::exists;
@@ -434,6 +488,7 @@ status catalog::set_flags(uint64_t namespace_id,
   std::atomic<uint32_t> &object_flags = it->second.object->flags;
   object_flags = (object_flags & ~flags_of_clients) | (flags & flags_of_clients);
   update_eviction(state, it);
+  update_residence(state, it);
   change changed = make_change(change::kind::set_flags, *it->second.object, state.name, name);
   changed.object = it->second.object;
   changed.flags = object_flags & flags_of_objects;
@@ -441,11 +496,14 @@ status catalog::set_flags(uint64_t namespace_id,
   return status::ok;
 }
 
-result<object_ref> catalog::create_restored(uint64_t namespace_id, uint64_t size, uint32_t flags) {
+result<object_ref> catalog::create_restored(uint64_t namespace_id,
+                                            uint64_t size,
+                                            uint32_t flags,
+                                            allocation mode) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
   std::vector<pool_extent> pieces;
-  TND_TRY(allocate_or_evict(state, size, pieces));
+  TND_TRY(allocate_or_evict(state, size, mode, pieces));
   return make_object(state, std::move(pieces), flags);
 }
 

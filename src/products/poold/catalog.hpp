@@ -29,6 +29,15 @@ struct catalog_options {
   // In a cluster: the low bits of the versions of a namespace's objects, below
   // 2^version_tag_bits. Called under the catalog's mutex.
   std::function<uint64_t(const std::string &namespace_name)> version_tag = {};
+  // Objects that it has may leave memory. Must outlive the catalog. Null: all stay in memory.
+  cold_store *cold = nullptr;
+};
+
+// What an allocation may do for lack of memory.
+enum class allocation {
+  only_free,  // nothing
+  immediate,  // let objects leave memory, and evict others
+  may_wait,   // the same, but first wait for objects that are being written or read
 };
 
 // A server of a cluster has objects whose versions other servers have assigned, and its log
@@ -38,6 +47,8 @@ inline constexpr uint32_t version_tick_bits = 18;  // of the clock's nanoseconds
 
 struct catalog_statistics {
   uint64_t object_count = 0, committed_size = 0, commits = 0, opens = 0, evictions = 0;
+  uint64_t cold_count = 0, cold_size = 0;  // objects that are not in memory, and their bytes
+  uint64_t demotions = 0, promotions = 0;  // objects that left memory, and that came back
 };
 
 struct namespace_statistics {
@@ -89,9 +100,13 @@ class catalog {
   void replace_quotas(std::map<std::string, uint64_t> quotas);
 
   // Create an object with memory for `size` bytes, evicting others if necessary. no_space: the pool
-  // or the quota is full.
-  result<object_ref> create_object(uint64_t namespace_id, uint64_t size, uint32_t flags);
-  status grow(object &target, uint64_t size);
+  // or the quota is full. With allocation::may_wait also: again: objects that are being written may
+  // leave memory afterwards; busy: others are in use.
+  result<object_ref> create_object(uint64_t namespace_id,
+                                   uint64_t size,
+                                   uint32_t flags,
+                                   allocation mode = allocation::immediate);
+  status grow(object &target, uint64_t size, allocation mode = allocation::immediate);
 
   // Create a striped object, whose namespace is charged for `size` bytes. Its id is not used again.
   result<object_ref> create_striped(uint64_t namespace_id,
@@ -138,6 +153,40 @@ class catalog {
                           uint64_t version,
                           bool count_open = true);
 
+  // The same, with a reader of the object's bytes if it is cold.
+  struct opened_object {
+    object_ref object;
+    std::shared_ptr<cold_reader> reader;  // null: the object is in memory
+  };
+  result<opened_object> open_bytes(uint64_t namespace_id,
+                                   const std::string &name,
+                                   uint64_t version,
+                                   bool count_open = true);
+
+  // Null: the object is in memory. Called by visitors of objects.
+  std::shared_ptr<cold_reader> reader_of(const object &target) const {
+    return target.is_cold() ? options_.cold->open_reader(target.logged_version) : nullptr;
+  }
+
+  // Create an instance of a cold object with memory that its bytes have to be read into. no_space,
+  // again, busy: as create_object().
+  result<object_ref> create_resident(const object_ref &cold, allocation mode);
+  // The bytes are in this instance's memory. Replaces the cold one if it still has the name.
+  // Returns the instance to be used.
+  object_ref promote(const std::string &name, const object_ref &cold, const object_ref &resident);
+  // A cold object that a restart restores.
+  object_ref create_cold(uint64_t namespace_id, const info &about, uint32_t flags, uint64_t logged);
+  bool is_tiered() const noexcept {
+    return options_.cold != nullptr;
+  }
+  // Bytes of all objects, in memory or not.
+  uint64_t stored_size() const noexcept {
+    return pool_used_->load(std::memory_order_relaxed);
+  }
+  uint64_t stored_capacity() const {
+    return is_tiered() ? options_.cold->capacity() : memory_.capacity();
+  }
+
   // The metadata is null for a common prefix.
   using list_visitor = std::function<bool(const std::string &name, const info *metadata)>;
 
@@ -155,8 +204,12 @@ class catalog {
                    uint32_t flags,
                    journal_callback done);
 
-  // Create an object that a restart restores; quotas do not apply. no_space: the pool is full.
-  result<object_ref> create_restored(uint64_t namespace_id, uint64_t size, uint32_t flags);
+  // Create an object that a restart restores, or another server sends; quotas do not apply.
+  // no_space: the pool is full. again, busy: as create_object().
+  result<object_ref> create_restored(uint64_t namespace_id,
+                                     uint64_t size,
+                                     uint32_t flags,
+                                     allocation mode = allocation::immediate);
 
   // The same at its place in the backing file. busy: another object uses a part of it. invalid: the
   // ranges are out of bounds, misaligned or smaller than `size`.
@@ -239,9 +292,12 @@ class catalog {
     std::list<entries::iterator>::iterator position;  // in `evictable`
     uint64_t last_use_tick = 0;
   };
+  struct resident_place;
+  using residents = std::list<resident_place>;
   struct entry {
     object_ref object;
-    std::unique_ptr<eviction> evictable;  // null: it may not be evicted
+    std::unique_ptr<eviction> evictable;            // null: it may not be evicted
+    std::unique_ptr<residents::iterator> resident;  // null: it is cold, or stays in memory
   };
   struct object_set {
     std::map<std::string, object_ref> prepared;
@@ -267,6 +323,15 @@ class catalog {
     pool::name_counters *counters = nullptr;
     int counters_descriptor = -1;
   };
+  struct resident_place {
+    namespace_state *state;
+    entries::iterator position;
+  };
+  // Why no object can leave memory.
+  struct demotion_obstacles {
+    bool has_writes = false;  // objects are not in the log yet
+    bool has_users = false;   // objects are in use
+  };
 
   namespace_state &state_for(uint64_t namespace_id) TND_REQUIRES(mutex_);
   const namespace_state &state_for(uint64_t namespace_id) const TND_REQUIRES(mutex_);
@@ -282,15 +347,43 @@ class catalog {
   void update_eviction(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
   void remove_eviction(namespace_state &state, entry &target) TND_REQUIRES(mutex_);
   void bump_counter(namespace_state &state, const std::string &name) TND_REQUIRES(mutex_);
-  bool evict_one(namespace_state &preferred, bool only_there) TND_REQUIRES(mutex_);
+  // Which objects an eviction may choose.
+  struct eviction_scope {
+    bool only_there = false, only_resident = false;
+  };
+  bool evict_one(namespace_state &preferred, eviction_scope scope) TND_REQUIRES(mutex_);
+  void update_residence(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
+  void remove_residence(entry &target) TND_REQUIRES(mutex_);
+  void count_cold(const object &target, bool adds) TND_REQUIRES(mutex_);
+  void replace_instance(namespace_state &state, entries::iterator it, const object_ref &instance)
+      TND_REQUIRES(mutex_);
+  bool demote_one(demotion_obstacles &obstacles) TND_REQUIRES(mutex_);
+  void demote(const resident_place &place) TND_REQUIRES(mutex_);
+  result<entries::iterator> find_version(namespace_state &state,
+                                         const std::string &name,
+                                         uint64_t version) TND_REQUIRES(mutex_);
+  result<object_ref> open_locked(uint64_t namespace_id,
+                                 const std::string &name,
+                                 uint64_t version,
+                                 bool count_open) TND_REQUIRES(mutex_);
+  status allocate_memory(namespace_state &state,
+                         uint64_t size,
+                         allocation mode,
+                         std::vector<pool_extent> &pieces) TND_REQUIRES(mutex_);
+  status allocate_stored(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);
+  bool could_fit(uint64_t size) const TND_REQUIRES(mutex_);
   void evict(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
   void append_changes(std::vector<change> changes,
                       std::vector<object_ref> superseded,
                       journal_callback done) TND_REQUIRES(mutex_);
-  status allocate_in_quota(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces)
-      TND_REQUIRES(mutex_);
-  status allocate_or_evict(namespace_state &state, uint64_t size, std::vector<pool_extent> &pieces)
-      TND_REQUIRES(mutex_);
+  status allocate_in_quota(namespace_state &state,
+                           uint64_t size,
+                           allocation mode,
+                           std::vector<pool_extent> &pieces) TND_REQUIRES(mutex_);
+  status allocate_or_evict(namespace_state &state,
+                           uint64_t size,
+                           allocation mode,
+                           std::vector<pool_extent> &pieces) TND_REQUIRES(mutex_);
   status fail_no_space(const namespace_state &state, uint64_t size) const TND_REQUIRES(mutex_);
   namespace_statistics describe(const namespace_state &state) const TND_REQUIRES(mutex_);
   object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags)
@@ -329,6 +422,12 @@ class catalog {
   uint64_t last_version_ TND_GUARDED_BY(mutex_) = 0, tick_ TND_GUARDED_BY(mutex_) = 0;
   // Bytes of all objects in `evictable` lists.
   uint64_t evictable_size_ TND_GUARDED_BY(mutex_) = 0;
+  // Objects that may leave memory, the least recently used first, and their memory. Objects that
+  // are not in the log yet or are in use are among them.
+  residents residents_ TND_GUARDED_BY(mutex_);
+  uint64_t residents_size_ TND_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<std::atomic<uint64_t>> const pool_used_ =
+      std::make_shared<std::atomic<uint64_t>>(0);
   catalog_statistics statistics_ TND_GUARDED_BY(mutex_);
   std::atomic<uint64_t> logged_loss_count_{0};  // memory_.loss_count() when losses were last logged
 };

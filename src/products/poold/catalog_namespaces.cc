@@ -38,6 +38,7 @@ catalog::namespace_state &catalog::find_or_create(const std::string &namespace_n
   auto state = std::make_unique<namespace_state>();
   state->name = namespace_name;
   state->account->id = next_namespace_id_++;
+  state->account->pool_used = pool_used_;
   state->quota = quota_for(namespace_name);
   ids_[namespace_name] = state->account->id;
   auto &slot = namespaces_[state->account->id];

@@ -134,6 +134,7 @@ void catalog::apply_flags(namespace_state &state, change &target) {
   object_flags = (object_flags & ~flags_of_objects) | (target.flags & flags_of_objects);
   target.object = it->second.object;
   update_eviction(state, it);
+  update_residence(state, it);
 }
 
 bool catalog::visit_objects(const namespace_filter &filter,

@@ -46,7 +46,7 @@ result<object_ref> catalog::create_striped(uint64_t namespace_id,
   namespace_state &state = state_for(namespace_id);
   TND_TRY(allocate_quota(state, size));
   std::vector<pool_extent> pieces;
-  TND_TRY(allocate_or_evict(state, first_manifest_size, pieces));
+  TND_TRY(allocate_or_evict(state, first_manifest_size, allocation::immediate, pieces));
   auto created = make_object(state, std::move(pieces), (flags & flags_of_clients) | flag_striped);
   created->striped =
       std::make_unique<striped_head>(striped_, striped_key{state.name, id}, state.account);

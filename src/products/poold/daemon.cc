@@ -38,6 +38,7 @@ status daemon::restore_objects() {
   settings.quotas = options_.quotas;
   if (node_ != nullptr)
     settings.version_tag = node_->changes().version_tags();
+  settings.cold = options_.backing.starts_with("flash:") ? journal_.get() : nullptr;
   objects_ = std::make_unique<catalog>(*memory_, top_journal(), std::move(settings));
   if (node_ != nullptr)
     node_->attach(*objects_);
@@ -102,8 +103,10 @@ pool::pool_report daemon::report() const {
   pool::pool_report current;
   current.backing = options_.backing.substr(0, options_.backing.find(':'));
   memory_usage const usage = memory_->usage();
-  current.capacity = usage.capacity;
-  current.used = usage.used;
+  current.capacity = objects_->stored_capacity();
+  current.used = objects_->is_tiered() ? objects_->stored_size() : usage.used;
+  current.memory_capacity = usage.capacity;
+  current.memory_used = usage.used;
   current.owned = usage.owned;
   current.ring_size = service_->rings.size();
   auto const counted = objects_->statistics();
@@ -112,6 +115,10 @@ pool::pool_report daemon::report() const {
   current.commits = counted.commits;
   current.opens = counted.opens;
   current.evictions = counted.evictions;
+  current.cold_count = counted.cold_count;
+  current.cold_size = counted.cold_size;
+  current.demotions = counted.demotions;
+  current.promotions = counted.promotions;
   report_errors(current);
   report_cluster(current);
   uint64_t const now_ns = seams::monotonic_clock().now_ns();
@@ -181,6 +188,14 @@ std::string daemon::log_folder() const {
   return options_.backing.starts_with("file:") ? path + ".journal" : path;
 }
 
+// Of a log that objects leave memory for.
+void daemon::limit_log(durable_options &keeping) const {
+  keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
+  keeping.is_tiered = true;
+  // Commits wait before objects that are being written fill the memory.
+  keeping.congestion_size = std::min(keeping.congestion_size, options_.size / 4);
+}
+
 status daemon::open_backing() {
   std::string const &backing = options_.backing;
   std::string const kind = backing.substr(0, backing.find(':'));
@@ -194,7 +209,7 @@ status daemon::open_backing() {
   keeping.with_data = on_flash;
   keeping.folder = log_folder();
   if (on_flash)
-    keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
+    limit_log(keeping);
   auto memory = pool_memory::create(
       {options_.size, options_.segment_size, on_file ? path : std::string{}, options_.prefault});
   if (!memory.ok())

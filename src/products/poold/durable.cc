@@ -90,6 +90,7 @@ status durable_journal::open_log(seams::store &store, pool::log_options settings
 durable_journal::~durable_journal() {
   stop(clock_.now_ns());
   TND_ASSERT(!thread_.joinable());
+  end_work();
   log_.reset();
   if (lock_ >= 0)
     close(lock_);
@@ -232,6 +233,7 @@ void durable_journal::sync_entries(const std::vector<std::shared_ptr<entry>> &en
 }
 
 bool durable_journal::progress() {
+  bool const has_worked = run_work();
   unique_lock lock{mutex_};
   while (!queue_.empty()) {
     if (auto const group = unsynced_entries(); !group.empty()) {
@@ -253,7 +255,7 @@ bool durable_journal::progress() {
     queue_.pop_front();
   }
   lock.unlock();
-  return log_->poll();
+  return log_->poll() || has_worked;
 }
 
 status durable_journal::drain(uint64_t deadline_ns) {
@@ -286,7 +288,7 @@ void durable_journal::run() {
     else
       wake_.wait_for(lock, std::chrono::milliseconds{100}, [&] {
         mutex_.assert_held();
-        return is_stopping_ || !queue_.empty();
+        return is_stopping_ || !queue_.empty() || !work_.empty();
       });
   }
   uint64_t const deadline_ns = stop_deadline_ns_;
@@ -417,6 +419,7 @@ uint64_t version_aliases::translate(const change &update,
 status durable_journal::make_put(const change &source, pool::change &logged) {
   TND_ASSERT(source.object != nullptr);
   const object &stored_object = *source.object;
+  TND_ASSERT(!stored_object.is_cold());
   std::vector<iovec> parts;
   stored_object.append_parts(0, stored_object.metadata.size, parts);
   logged.meta = {source.namespace_name,
@@ -460,6 +463,7 @@ void durable_journal::complete(entry &item, status code) {
   bool const is_kept = code == status::ok;
   code = record_outcome(item, code, follow_ups);
   note_completed(item.transaction);
+  note_outcome(item, is_kept);
   update_discardable(item, is_kept);
   hold_superseded(item, is_kept);
   // Stale objects that earlier failures left in the log are removed first, then the callback is

@@ -26,6 +26,8 @@ struct durable_options {
   bool with_data = true;                           // false: the bytes are in the backing file
   uint64_t size_max = ~uint64_t{0};                // bytes of the log
   uint64_t congestion_size = uint64_t{256} << 20;  // with more pending bytes, commits wait
+  // Of a log with data: objects may leave memory, and a restart reads only those that stay there.
+  bool is_tiered = false;
 };
 
 // The names for which a failed log differs from the catalog.
@@ -126,7 +128,7 @@ class unwritten_names {
 // one: all that arrived meanwhile takes fewer syncs than two smaller groups that overlap. Writers
 // that the previous group has released come back one after the other, so a group also waits until
 // no transaction has arrived for a moment, but not if the last ones had a single transaction.
-class durable_journal final : public journal {
+class durable_journal final : public journal, public cold_store {
  public:
   // Open the log in a folder, under a lock. busy: another daemon has locked the folder. Other
   // errors are those of the file system, the store and the log, with a message.
@@ -145,10 +147,11 @@ class durable_journal final : public journal {
   ~durable_journal() override;
 
   // Restore the durable objects: read their bytes into memory, or claim their pieces of the backing
-  // file. Call it before start(). A damaged object is logged and kept aside: it stays in the store,
-  // and its name stays in the catalog without its bytes, until it is replaced or removed. A damaged
-  // evictable object is dropped. no_space: the pool is smaller than its objects. no_memory: memory
-  // is insufficient. timed_out: the store does not answer.
+  // file. Of a tiered log, objects that may leave memory are not read. Call it before start(). A
+  // damaged object is logged and kept aside: it stays in the store, and its name stays in the
+  // catalog without its bytes, until it is replaced or removed. A damaged evictable object is
+  // dropped. no_space: the pool is smaller than its objects. no_memory: memory is insufficient.
+  // timed_out: the store does not answer.
   status restore(catalog &target);
   // Whether changes or objects that were durable are damaged in the log.
   bool has_losses() const {
@@ -175,7 +178,13 @@ class durable_journal final : public journal {
     return unwritten_.places(count_max);
   }
 
+  // Of a tiered log.
+  std::shared_ptr<cold_reader> open_reader(uint64_t logged_version) override;
+  bool is_writing() const override;
+  uint64_t capacity() const override;
+
  private:
+  class log_reader;
   struct entry {
     std::vector<change> changes;
     std::vector<object_ref> superseded;
@@ -261,6 +270,15 @@ class durable_journal final : public journal {
   status wait_for_read(const read_starter &start_read);
 
   void hold_superseded(entry &item, bool is_kept);
+  // Cold objects (durable_cold.cc).
+  void post_work(std::function<void()> work);
+  bool run_work();
+  void end_work();
+  void note_outcome(const entry &item, bool is_kept);
+  void note_logged(const entry &item);
+  void hold_unmoved(const entry &item);
+  bool is_restored_cold(const pool::live_object &source) const;
+  size_t restore_all_cold(catalog &target);
   void update_discardable(const entry &item, bool is_kept) const;
 
   static constexpr uint64_t idle_pause_ns = 50'000;  // between two polls of a busy log
@@ -280,8 +298,13 @@ class durable_journal final : public journal {
   // Objects that the catalog has dropped and the log, after a failure, has not. A restart brings
   // them back, so their memory must not be reused. Used only by the same thread.
   std::vector<held_object> held_objects_;
+  // Of cold objects whose rename the log does not have: a later change may remove them from it.
+  // By the version in the log. Used only by the same thread.
+  std::map<uint64_t, std::shared_ptr<const log_reader>> held_readers_;
   mutable mutex mutex_;
   condition_variable wake_;
+  std::vector<std::function<void()>> work_ TND_GUARDED_BY(mutex_);  // reads and claims of readers
+  bool has_ended_work_ TND_GUARDED_BY(mutex_) = false;
   std::deque<std::shared_ptr<entry>> queue_ TND_GUARDED_BY(mutex_);
   uint64_t pending_size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all incomplete entries
   uint64_t pending_count_ TND_GUARDED_BY(mutex_) = 0;

@@ -56,13 +56,36 @@ status durable_journal::restore(catalog &target) {
   // All intact objects have their memory now.
   size_t const kept_count = keep_all_damaged(target, restored.damaged);
   has_damaged_ = kept_count > 0;
+  size_t const cold_count = restore_all_cold(target);
+  restored.count += cold_count;
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
       "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",
       restored.count,
       kept_count,
-      objects.size() - restored.count - kept_count);
+      objects.size() + cold_count - restored.count - kept_count);
   return status::ok;
+}
+
+bool durable_journal::is_restored_cold(const pool::live_object &source) const {
+  bool const stays = (source.meta.flags & (flag_pinned | flag_striped)) != 0;
+  return options_.is_tiered && source.meta.size > 0 && !stays;
+}
+
+// Restore the names of the objects that stay in the log. Returns their number.
+size_t durable_journal::restore_all_cold(catalog &target) {
+  size_t count = 0;
+  log_->visit([&](const pool::live_object &source) {
+    if (!is_restored_cold(source))
+      return;
+    uint64_t const owner = target.open_restored_namespace(source.meta.namespace_name);
+    object_ref const cold =
+        target.create_cold(owner, metadata_of(source.meta), source.meta.flags, source.meta.version);
+    cold->flags.fetch_or(flag_durable);
+    target.restore(source.meta.name, cold);
+    count++;
+  });
+  return count;
 }
 
 // Restore the first of these objects. Returns an error if the restore has to end.
@@ -84,11 +107,13 @@ status durable_journal::restore_first(catalog &target,
   return status::ok;
 }
 
-// All objects in the order of their bytes, which a disk reads fastest, and which leaves the fewest
-// free ranges of a backing file meanwhile.
+// The objects whose bytes are restored, in the order of their bytes, which a disk reads fastest,
+// and which leaves the fewest free ranges of a backing file meanwhile.
 std::vector<durable_journal::placed_object> durable_journal::objects_by_place() const {
   std::vector<placed_object> objects;
   log_->visit([&](const pool::live_object &object) {
+    if (is_restored_cold(object))
+      return;
     uint64_t const offset = object.extents.empty() ? object.offset : object.extents[0].offset;
     objects.push_back({options_.with_data ? object.file_sequence : 0,
                        offset,
@@ -137,6 +162,8 @@ void durable_journal::bind_restored(catalog &target,
                                     const pool::live_object &source,
                                     const object_ref &restored) {
   restored->flags.fetch_or(flag_durable);
+  if (options_.is_tiered)
+    restored->logged_version = source.meta.version;
   restored->is_discardable = options_.with_data || is_evictable(source.meta.flags);
   target.restore(source.meta.name, restored);
 }
@@ -166,6 +193,8 @@ status durable_journal::record_damaged(const pool::live_object &source,
 std::vector<uint64_t> durable_journal::reserve(catalog &target) {
   std::map<std::string, uint64_t> sizes;
   log_->visit([&](const pool::live_object &object) {
+    if (is_restored_cold(object))
+      return;
     sizes[object.meta.namespace_name] += pool_memory::allocated_size(object.meta.size);
   });
   std::vector<uint64_t> entered;

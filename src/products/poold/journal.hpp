@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "products/poold/cold_store.hpp"
 #include "products/poold/object.hpp"
 
 namespace tanada::poold {
@@ -24,6 +25,7 @@ struct change {
       0;                    // put, rename: the version that had the name; 0: the name was free
   uint32_t flags = 0;       // put: at its commit; set_flags: the new flags
   bool is_replica = false;  // a change that another server of the cluster has made
+  std::shared_ptr<cold_reader> reader{};  // of a cold object whose bytes may have to be copied
 };
 
 // Fill in the fields that all kinds of change have.

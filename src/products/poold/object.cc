@@ -10,12 +10,13 @@ namespace tanada::poold {
 
 object::~object() {
   striped.reset();
-  TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= allocated_size_);
+  TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= charged_size_);
   memory_.release(pieces());
-  owner_->used.fetch_sub(allocated_size_, std::memory_order_relaxed);
+  charge(0);
 }
 
-void object::add_pieces(std::vector<pool_extent> added_pieces) {
+void object::add_pieces(std::vector<pool_extent> added_pieces, bool charges) {
+  TND_ASSERT(!is_cold_);
   if (scattered_ == nullptr && pieces().size() + added_pieces.size() > 1) {
     auto several = std::make_unique<scattered>();
     if (allocated_size_ != 0) {
@@ -34,8 +35,9 @@ void object::add_pieces(std::vector<pool_extent> added_pieces) {
       first_addr_ = addr;
     }
     allocated_size_ += added.size;
-    owner_->used.fetch_add(added.size, std::memory_order_relaxed);
   }
+  if (charges)
+    charge(allocated_size_);
 }
 
 void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const {

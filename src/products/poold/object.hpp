@@ -24,6 +24,8 @@ struct owner_account {
   uint64_t id = 0;
   std::atomic<uint64_t> used{
       0};  // bytes of all objects, including uncommitted ones and removed ones still open
+  // The same of all namespaces of the pool; null: nobody counts them.
+  std::shared_ptr<std::atomic<uint64_t>> pool_used{};
 };
 
 // What a striped object is to clients. Its own bytes are its manifest, and its namespace is charged
@@ -67,16 +69,38 @@ class striped_head {
 // An object is written by one session and is immutable once committed. The catalog, open handles,
 // transfers and the journal each hold a reference while they use it. The last reference releases
 // its memory.
+//
+// A cold object has no memory: its bytes are only in the log, where `logged_version` identifies
+// them. An object leaves memory, and returns, as another instance with the same metadata, which
+// replaces this one in the catalog. So references keep what they have.
 class object {
  public:
   object(pool_memory &memory, std::shared_ptr<owner_account> owner)
       : memory_{memory}, owner_{std::move(owner)} {}
+
+  // A cold object, which its namespace is charged for.
+  object(pool_memory &memory,
+         std::shared_ptr<owner_account> owner,
+         const info &about,
+         uint64_t logged)
+      : metadata{about}, logged_version{logged}, memory_{memory}, owner_{std::move(owner)} {
+    is_cold_ = true;
+    charge(stored_size());
+  }
   object(const object &) = delete;
   object &operator=(const object &) = delete;
   ~object();
 
-  // Append memory that was allocated or claimed for the owner.
-  void add_pieces(std::vector<pool_extent> pieces);
+  // Append memory that was allocated or claimed for the owner, and charge the owner for it, unless
+  // it is still charged for another instance.
+  void add_pieces(std::vector<pool_extent> pieces, bool charges = true);
+
+  // The owner is charged for this instance, and no longer for the previous one of the same object.
+  // Called under the catalog's mutex.
+  void take_charge(object &previous) {
+    charge(stored_size());
+    previous.charge(0);
+  }
 
   // Append the memory of [offset, offset + size) to `parts`. The range must lie within
   // allocated_size().
@@ -103,6 +127,16 @@ class object {
   uint64_t owner() const noexcept {
     return owner_->id;
   }
+  const std::shared_ptr<owner_account> &account() const noexcept {
+    return owner_;
+  }
+  bool is_cold() const noexcept {
+    return is_cold_;
+  }
+  // What the object takes of the pool, in memory or not.
+  uint64_t stored_size() const noexcept {
+    return is_cold_ ? metadata.size : allocated_size_;
+  }
 
   // The metadata that a client receives.
   info client_metadata() const {
@@ -122,13 +156,24 @@ class object {
   // journal does not contain the object, or has it as evictable whichever of the failed changes a
   // restart finds. `flags` may be ahead of the journal.
   std::atomic<bool> is_discardable{true};
+  // The version under which the log has the object's bytes; 0: it does not have them (yet).
+  std::atomic<uint64_t> logged_version{0};
+  std::atomic<uint32_t> last_read_s{0};  // of a cold object: of the clock; 0: not read
   // Of a striped object whose manifest is known or is being written; else null.
   std::unique_ptr<striped_head> striped;
   bool is_loss_logged = false;  // guarded by the catalog's mutex
-  bool is_damaged =
-      false;  // the restart could not restore its bytes; it may have less memory than its size
+  // Its bytes could not be restored, or read from the log. It may have less memory than its size.
+  std::atomic<bool> is_damaged{false};
 
  private:
+  void charge(uint64_t size) {
+    uint64_t const change = size - charged_size_;  // modulo 2^64
+    owner_->used.fetch_add(change, std::memory_order_relaxed);
+    if (owner_->pool_used != nullptr)
+      owner_->pool_used->fetch_add(change, std::memory_order_relaxed);
+    charged_size_ = size;
+  }
+
   struct part {
     uint64_t begin;  // offset in the object
     std::byte *addr;
@@ -144,7 +189,8 @@ class object {
   pool_extent first_piece_{};
   std::byte *first_addr_ = nullptr;
   std::unique_ptr<scattered> scattered_;  // of an object of several pieces
-  uint64_t allocated_size_ = 0;
+  uint64_t allocated_size_ = 0, charged_size_ = 0;
+  bool is_cold_ = false;
 };
 
 using object_ref = std::shared_ptr<object>;

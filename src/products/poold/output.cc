@@ -30,8 +30,8 @@ void output::add(std::vector<std::byte> frame,
   TND_ASSERT(!frame.empty());
   if (!items_.empty() && descriptor < 0) {
     item &last = items_.back();
-    if (last.data.part_count() == 0 && last.descriptor < 0 && last.barrier == barrier_ &&
-        last.frame.size() + frame.size() <= joined_size_max) {
+    if (last.data.part_count() == 0 && last.stream == nullptr && last.descriptor < 0 &&
+        last.barrier == barrier_ && last.frame.size() + frame.size() <= joined_size_max) {
       last.frame.insert(last.frame.end(), frame.begin(), frame.end());
       last.data = pool::part_cursor{std::move(parts)};
       last.hold = std::move(hold);
@@ -45,6 +45,21 @@ void output::add(std::vector<std::byte> frame,
                     barrier_});
 }
 
+void output::add_stream(std::vector<std::byte> frame, std::shared_ptr<cold_stream> stream) {
+  TND_ASSERT(stream != nullptr);
+  add(std::move(frame));
+  items_.back().stream = std::move(stream);
+}
+
+status output::item::next_state() const {
+  bool const reads = stream != nullptr && frame_sent == frame.size() && data.is_at_end();
+  return reads ? stream->next_state() : status::ok;
+}
+
+bool output::is_reading() const {
+  return !items_.empty() && items_.front().next_state() == status::again;
+}
+
 // Collect parts up to the next item that has a descriptor, which must be the first of its send, or
 // that is not settled.
 pool::part_list output::collect_parts(uint64_t budget, uint64_t settled_position) const {
@@ -56,6 +71,10 @@ pool::part_list output::collect_parts(uint64_t budget, uint64_t settled_position
     list.add(const_cast<std::byte *>(queued.frame.data()) + queued.frame_sent,
              std::min(queued.frame.size() - queued.frame_sent, budget - list.size()));
     queued.data.add_to(list, budget - list.size());
+    bool const has_rest =
+        queued.stream != nullptr && !queued.stream->add_to(list, budget - list.size());
+    if (has_rest)
+      break;
   }
   return list;
 }
@@ -72,7 +91,9 @@ bool output::consume_sent(uint64_t size) {
     size -= head;
     size_ -= head;
     size = queued.data.advance(size);
-    if (queued.frame_sent < queued.frame.size() || !queued.data.is_at_end())
+    if (queued.stream != nullptr)
+      size = queued.stream->advance(size);
+    if (!queued.is_sent())
       continue;
     TND_ASSERT(size_ >= queued.data.part_count() * sizeof(iovec));
     size_ -= queued.data.part_count() * sizeof(iovec);
@@ -87,6 +108,8 @@ status output::flush(seams::stream &stream,
                      uint64_t settled_position) {
   while (!items_.empty() && moved < budget && first_barrier() <= settled_position) {
     item &first = items_.front();
+    if (status const state = first.next_state(); state != status::ok)
+      return state == status::again ? status::ok : status::fault;
     auto const size =
         stream.send(collect_parts(budget - moved, settled_position).parts(), first.descriptor);
     if (!size.ok())

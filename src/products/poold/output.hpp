@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "products/pool/memory_parts.hpp"
+#include "products/poold/cold_read.hpp"
 #include "products/poold/object.hpp"
 #include "seams/stream/stream.hpp"
 
@@ -30,6 +31,12 @@ class output {
            object_ref hold = {},
            int descriptor = -1);
 
+  // Queue a frame, followed by the bytes of a stream, as they are read.
+  void add_stream(std::vector<std::byte> frame, std::shared_ptr<cold_stream> stream);
+
+  // The next bytes are still being read.
+  bool is_reading() const;
+
   // Replies queued from now on are not sent before this position is settled. See cluster_gate.
   void set_barrier(uint64_t position) noexcept {
     barrier_ = position;
@@ -40,9 +47,9 @@ class output {
   }
 
   // Send up to `budget` bytes without blocking, and add the number of bytes sent to `moved`. ok:
-  // everything that is settled, or the budget, was sent. again: the socket is full. peer_lost: the
-  // connection ended.
-  // fault: bytes of an object are lost, so that what was sent of it is invalid.
+  // everything that is settled and read, or the budget, was sent. again: the socket is full.
+  // peer_lost: the connection ended. fault: bytes of an object are lost, so that what was sent of
+  // it is invalid.
   status flush(seams::stream &stream,
                uint64_t budget,
                uint64_t &moved,
@@ -55,7 +62,14 @@ class output {
     object_ref hold;
     int descriptor = -1;
     uint64_t barrier = 0;
-    uint64_t frame_sent = 0;  // bytes
+    uint64_t frame_sent = 0;                   // bytes
+    std::shared_ptr<cold_stream> stream = {};  // its bytes follow those of `data`
+    bool is_sent() const {
+      return frame_sent == frame.size() && data.is_at_end() &&
+             (stream == nullptr || stream->is_at_end());
+    }
+    // The status of the bytes that are sent next: ok, again (they are being read), or an error.
+    status next_state() const;
   };
   pool::part_list collect_parts(uint64_t budget, uint64_t settled_position) const;
   bool consume_sent(uint64_t size);

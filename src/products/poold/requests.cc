@@ -107,19 +107,30 @@ status session::on_create(std::span<const std::byte> body) {
   TND_TRY(decode(body, request));
   TND_TRY(require_writer());
   TND_TRY(check_create(request));
-  object_ref previous;
-  if (auto match = service_.objects.open(namespace_id_, request.name, 0, false); match.ok())
-    previous = std::move(match).value();
+  catalog::opened_object before;
+  if (auto match = service_.objects.open_bytes(namespace_id_, request.name, 0, false); match.ok())
+    before = std::move(match).value();
+  object_ref previous = before.object;
   if ((request.flags & flag_exclusive) != 0 && previous != nullptr)
     return status::exists;
   TND_TRY(require_free_handle());
   service_.objects.check_memory();  // so that lost memory is not allocated
-  if ((request.flags & flag_keep) == 0)
+  if ((request.flags & flag_keep) == 0) {
     previous.reset();
+    before = {};
+  }
   if (previous != nullptr)
     TND_TRY(require_intact(*previous));
   if (previous != nullptr && previous->striped != nullptr)
     return fail(status::not_supported, "the object is striped: its client has to copy its bytes");
+  if (before.reader != nullptr) {
+    auto job = std::make_unique<byte_job>();
+    job->own_handle.name = request.name;
+    job->body.assign(body.begin(), body.end());
+    job->on_loaded = &session::create_loaded;
+    return begin_load(std::move(before), std::move(job));
+  }
+  before = {};
   return create(request, std::move(previous));
 }
 
@@ -138,9 +149,9 @@ status session::create(const create_request &request, object_ref previous) {
   job->copy_size = previous != nullptr ? previous->metadata.size : 0;
   job->source = std::move(previous);
   auto new_object = service_.objects.create_object(
-      namespace_id_, std::max(request.size, job->copy_size), request.flags);
+      namespace_id_, std::max(request.size, job->copy_size), request.flags, allocation_mode());
   if (!new_object.ok())
-    return new_object.error();
+    return note_lack(new_object.error());
   job->own_handle = {new_object.value(), true, request.name, request.set, request.flags, {}};
   job->on_complete = &session::finish_create;
   if (job->source == nullptr)
@@ -154,13 +165,23 @@ status session::create(const create_request &request, object_ref previous) {
 status session::on_open(std::span<const std::byte> body) {
   open_request request;
   TND_TRY(decode(body, request));
-  auto match = service_.objects.open(namespace_id_, request.name, request.version);
+  auto match = service_.objects.open_bytes(namespace_id_, request.name, request.version);
   if (!match.ok())
     return match.error();
-  TND_TRY(require_intact(*match.value()));
-  if (match.value()->striped != nullptr)
+  catalog::opened_object &opened = match.value();
+  TND_TRY(require_intact(*opened.object));
+  if (opened.object->striped != nullptr)
     TND_TRY(require_striping());
-  auto id = add_handle({match.value(), false, request.name, {}, 0, {}});
+  if (opened.reader != nullptr && shares_memory_) {
+    TND_TRY(require_free_handle());
+    auto job = std::make_unique<byte_job>();
+    job->own_handle.name = request.name;
+    job->on_loaded = &session::open_loaded;
+    return begin_load(std::move(opened), std::move(job));
+  }
+  handle added{std::move(opened.object), false, request.name, {}, 0, {}};
+  added.reader = std::move(opened.reader);
+  auto id = add_handle(std::move(added));
   if (!id.ok())
     return id.error();
   send_object(id.value(), handles_[id.value()]);
@@ -187,7 +208,7 @@ status session::on_resize(std::span<const std::byte> body) {
     target.metadata.size = request.size;
     entry.value()->written.truncate(request.size);
   } else {
-    TND_TRY(service_.objects.grow(target, request.size));
+    TND_TRY(note_lack(service_.objects.grow(target, request.size, allocation_mode())));
   }
   send_object(request.handle, *entry.value());
   return status::ok;
@@ -209,7 +230,7 @@ status session::on_write(std::span<const std::byte> body) {
     return status::protocol;
   object &target = *entry.value()->object;
   if (end.value() > target.metadata.size)
-    TND_TRY(service_.objects.grow(target, end.value()));
+    TND_TRY(note_lack(service_.objects.grow(target, end.value(), allocation_mode())));
   TND_TRY(require_intact(target));
   std::vector<iovec> parts;
   for (const range &interval : request.ranges)
@@ -282,6 +303,11 @@ status session::finish_read(byte_job &job) {
   } else if (end.value() > source->metadata.size) {
     return status::range;
   }
+  if (job.target->reader != nullptr) {
+    bool const is_whole = ranges.size() == 1 && ranges[0].size == source->metadata.size;
+    return begin_cold_read({head_, source, job.target->name},
+                           {job.target->reader, std::move(ranges), is_whole});
+  }
   std::vector<iovec> parts;
   for (const range &interval : ranges) {
     source->append_parts(interval.offset, interval.size, parts);
@@ -329,9 +355,10 @@ status session::on_put(std::span<const std::byte> body) {
       service_.objects.open(namespace_id_, request.name, 0, false).ok())
     return status::exists;
   service_.objects.check_memory();
-  auto new_object = service_.objects.create_object(namespace_id_, head_.data_size, flags);
+  auto new_object =
+      service_.objects.create_object(namespace_id_, head_.data_size, flags, allocation_mode());
   if (!new_object.ok())
-    return new_object.error();
+    return note_lack(new_object.error());
   put_ = std::make_unique<byte_job>();
   put_->terms = request.terms;
   put_->terms.flags &= commit_flags;
@@ -354,11 +381,13 @@ void session::finish_put() {
 status session::on_get(std::span<const std::byte> body) {
   get_request request;
   TND_TRY(decode(body, request));
-  auto match = service_.objects.open(namespace_id_, request.name, 0);
+  auto match = service_.objects.open_bytes(namespace_id_, request.name, 0);
   if (!match.ok())
     return match.error();
-  object_ref const &source = match.value();
+  object_ref const source = match.value().object;
   TND_TRY(require_intact(*source));
+  if (match.value().reader != nullptr && source->metadata.size <= request.capacity)
+    return get_cold(request, std::move(match).value());
   std::vector<iovec> parts;
   if (source->striped != nullptr)
     TND_TRY(require_striping());  // the reply has no data
@@ -495,6 +524,10 @@ void session::finish_deferred(const deferred_reply &deferred) {
     awaits_settling_ = false;
     return;
   }
+  if (deferred.request_kind == read_notice_kind) {
+    finish_cold_read(deferred.tag);
+    return;
+  }
   frame const at_work = head_;  // of a request whose data has not arrived completely
   is_settled_reply_ = true;     // the change that the reply is about
   output_.set_barrier(0);
@@ -581,9 +614,10 @@ status session::on_statistics(std::span<const std::byte> body) {
   auto const of_all = service_.objects.statistics();
   auto const of_space = service_.objects.statistics_for(namespace_id_);
   auto const &counters = service_.counters;
+  const catalog &objects = service_.objects;
   send_reply(statistics_reply{counters.client_count.load(),
-                              service_.memory.capacity(),
-                              service_.memory.used(),
+                              objects.stored_capacity(),
+                              objects.is_tiered() ? objects.stored_size() : service_.memory.used(),
                               of_all.object_count,
                               of_space.used,
                               of_space.object_count,
@@ -687,22 +721,18 @@ void session::sum_part(byte_job &job, uint64_t &budget) {
   budget -= size;
 }
 
-// Clearing has to wait for fabric transfers that still write to the object.
-bool session::is_job_blocked() const {
-  if (job_ == nullptr || !job_->clears_unwritten)
-    return false;
-  return std::any_of(fabric_writes_.begin(), fabric_writes_.end(), [&](auto const &write) {
-    auto const it = handles_.find(write.second.handle);
-    return it != handles_.end() && &it->second == job_->target;
-  });
-}
-
 // False: the job continues in the session's next turn, or once fabric transfers have completed.
 bool session::step_job() {
   TND_ASSERT(job_ != nullptr && job_->target != nullptr);
   byte_job &job = *job_;
   if (is_job_blocked())
     return false;
+  status loaded = status::ok;
+  if (job.load != nullptr && !advance_load(job, loaded)) {
+    auto const failed = std::move(job_);
+    send_error(loaded);
+    return true;
+  }
   uint64_t budget = service_.limits.turn_size, size = job.target->object->metadata.size;
   if (job.source != nullptr)
     copy_part(job, budget);

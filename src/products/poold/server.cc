@@ -97,7 +97,7 @@ class server::worker {
   struct session_entry {
     std::unique_ptr<session> client;
     seams::interest interest;
-    bool is_busy = false;
+    bool is_busy = false, is_paused = false;
     ring_place place = {};
   };
 
@@ -108,6 +108,7 @@ class server::worker {
       size_t const count = wait_for_work(words);
       uint64_t const now_ns = now_ns_;
       serve_busy(now_ns);
+      serve_paused(now_ns);
       for (uint64_t const id : ready_)
         serve(id, now_ns);
       ready_.clear();
@@ -132,6 +133,25 @@ class server::worker {
     }
   }
 
+  // Serve sessions that wait for memory.
+  void serve_paused(uint64_t now_ns) {
+    std::vector<uint64_t> const paused = std::exchange(paused_, {});
+    for (uint64_t const id : paused) {
+      auto const it = sessions_.find(id);
+      if (it == sessions_.end())
+        continue;
+      it->second.is_paused = false;
+      serve(id, now_ns);
+    }
+  }
+
+  // How long to wait for events, in milliseconds.
+  int wait_time() const {
+    if (!paused_.empty())
+      return 1;
+    return server_.is_stopping_ ? 10 : int(sweep_ns / 1'000'000);
+  }
+
   // Wait for events of sockets, whose words are returned, or for requests in rings: `ready_`.
   size_t wait_for_work(std::span<uint64_t> words) {
     size_t count = 0;
@@ -142,7 +162,7 @@ class server::worker {
         server_.poll_permits_->release();
       if (count > 0 || !ready_.empty())
         return count;
-      count = poller_.wait(words, server_.is_stopping_ ? 10 : int(sweep_ns / 1'000'000));
+      count = poller_.wait(words, wait_time());
     } else {
       rings_.collect(ready_);
       count = poller_.wait(words, 0);
@@ -281,6 +301,10 @@ class server::worker {
       entry.is_busy = true;
       busy_.push_back(id);
     }
+    if (outcome == session::outcome::paused && !entry.is_paused) {
+      entry.is_paused = true;
+      paused_.push_back(id);
+    }
     auto const events = entry.client->connection().events_for(
         {entry.client->expects_input() && !server_.is_stopping_, entry.client->has_output()});
     seams::interest const interest{events.to_receive, events.to_send};
@@ -321,7 +345,7 @@ class server::worker {
   seams::poller poller_;
   std::shared_ptr<mailbox> const mailbox_ = std::make_shared<mailbox>();
   sessions sessions_;
-  std::vector<uint64_t> busy_, ready_;  // ready_: their rings have requests
+  std::vector<uint64_t> busy_, paused_, ready_;  // ready_: their rings have requests
   ring_watch rings_;
   bool has_permit_ = false;  // to poll them
   uint64_t now_ns_ = 0, next_socket_poll_ns_ = 0;

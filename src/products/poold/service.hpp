@@ -8,6 +8,7 @@
 
 #include "core/base/assert.hpp"
 #include "products/poold/catalog.hpp"
+#include "products/poold/cold_read.hpp"
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/error_counters.hpp"
 #include "products/poold/key_ring.hpp"
@@ -27,7 +28,9 @@ struct session_limits {
   uint64_t output_size_max = 8 << 20;  // bytes of queued replies, without objects' bytes
   uint32_t deferred_count_max = 1024;  // replies that wait for the journal or the fabric
   uint64_t turn_size = 4 << 20;        // bytes moved or summed before other sessions are served
-  uint64_t ring_poll_ns = 50'000;      // a ring is polled after its last request; 0: no rings
+  // How long a request waits for memory: while objects are written, or while they are in use.
+  uint64_t write_wait_ns = 30'000'000'000, use_wait_ns = 1'000'000'000;
+  uint64_t ring_poll_ns = 50'000;  // a ring is polled after its last request; 0: no rings
 };
 
 // Bytes of objects moved in one direction, by tnd_pool_path.
@@ -63,6 +66,8 @@ struct service {
   service_counters counters{};
   refusal_log refusals{};
   ring_budget rings{memory.capacity()};
+  std::shared_ptr<read_budget> read_buffers =
+      std::make_shared<read_budget>(read_budget::size_for(memory.capacity()));  // of cold objects
   wire::pool::bytes32 id =
       pool::random_bytes();  // identifies this run of the daemon across a client's connections
 };

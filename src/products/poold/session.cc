@@ -53,6 +53,8 @@ session::~session() {
   // Release its objects before its namespace.
   put_.reset();
   job_.reset();
+  parked_.reset();
+  cold_reads_.clear();
   replicas_.reset();
   output_.clear();
   handles_.clear();
@@ -121,7 +123,7 @@ bool session::is_overdue(uint64_t now_ns) const {
 }
 
 void session::shrink_idle_buffer(uint64_t now_ns) {
-  bool const is_unused = input_.is_idle() && !job_;
+  bool const is_unused = input_.is_idle() && !job_ && !parked_;
   if (is_unused && now_ns >= last_progress_ns_ + rest_after_ns)
     input_.shrink_buffer();
 }
@@ -167,12 +169,13 @@ session::outcome session::flush(uint64_t now_ns) {
   if (code == status::ok && output_.empty() && rings_.memory != nullptr && rings_.stream == nullptr)
     enter_rings();
   if (code == status::ok)
-    return output_.empty() ? outcome::waiting : outcome::busy;
+    return output_.empty() || output_.is_reading() ? outcome::waiting : outcome::busy;
   return code == status::again ? outcome::waiting : outcome::ended;
 }
 
 session::outcome session::progress(uint64_t now_ns) {
   turn current;
+  turn_ns_ = now_ns;
   if (!is_served())
     return outcome::ended;
   if (receive_and_parse(current, now_ns) == outcome::ended)
@@ -187,7 +190,9 @@ session::outcome session::progress(uint64_t now_ns) {
     return outcome::ended;
   bool const job_can_continue = job_ && !is_job_blocked();
   bool const is_busy = job_can_continue || current.more || sent == outcome::busy;
-  return is_busy ? outcome::busy : outcome::waiting;
+  if (is_busy)
+    return outcome::busy;
+  return parked_ ? outcome::paused : outcome::waiting;
 }
 
 // Receive and process requests, until that needs more input or the turn is over.
@@ -252,6 +257,8 @@ void session::send_data_lost() {
 status session::parse(bool &more) {
   if (is_closing_ || job_)
     return status::ok;
+  if (parked_)
+    return retry_parked(more);
   if (uint64_t const size = input_.remaining_data_size(); size > 0) {
     if (uint64_t const stored_size = input_.store_data(); stored_size > 0)
       count_written(stream_path(), stored_size);
@@ -288,9 +295,15 @@ status session::parse_frame(bool &more) {
 // skipped.
 status session::answer_request(const frame &head, std::span<const std::byte> body) {
   is_deferred_ = false;
+  lacks_memory_ = false;
   status const code = dispatch(head, body);
   if (code == status::protocol)
     return code;
+  if (lacks_memory_) {
+    park(head, body, code);
+    return status::ok;
+  }
+  lacks_since_ns_ = 0;
   if (code != status::ok) {
     input_.skip_data();
     on_data_end_ = nullptr;

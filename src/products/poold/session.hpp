@@ -22,6 +22,8 @@ namespace tanada::poold {
 
 // As the kind of a request: replies in the session's queue may be settled.
 inline constexpr uint16_t settled_notice = 0;
+// Bytes of cold objects were read; the tag is that of cold_reads_, if they wait for it.
+inline constexpr uint16_t read_notice_kind = UINT16_MAX;
 
 // The reply to a question about striped objects.
 struct stripe_answer {
@@ -71,20 +73,21 @@ class session {
           uint64_t now_ns);
   ~session();
 
-  // waiting: for input, for space in the socket, or for a deferred reply. busy: there is more to do
-  // without waiting. ended: destroy the session.
-  enum class outcome { waiting, busy, ended };
+  // waiting: for input, for space in the socket, or for a deferred reply. paused: a request waits
+  // for memory; call again after about a millisecond. busy: there is more to do without waiting.
+  // ended: destroy the session.
+  enum class outcome { waiting, paused, busy, ended };
   outcome progress(uint64_t now_ns);
 
   bool expects_input() const noexcept {
-    return !is_closing_ && !job_ && accepts_requests();
+    return !is_closing_ && !job_ && !parked_ && accepts_requests();
   }
   // No reply to the client is outstanding.
   bool is_drained() const noexcept {
-    return output_.empty() && deferred_count_ == 0 && !job_;
+    return output_.empty() && deferred_count_ == 0 && !job_ && !parked_;
   }
   bool has_output() const noexcept {
-    return !output_.empty() && !awaits_settling_;
+    return !output_.empty() && !awaits_settling_ && !output_.is_reading();
   }
 
   // Send a reply that waited for the journal, the fabric or the other servers of a cluster.
@@ -141,6 +144,7 @@ class session {
     uint32_t flags = 0;
     written_ranges written;
     bool has_too_many_ranges = false;
+    std::shared_ptr<cold_reader> reader = {};  // of a cold object
   };
   // Work on an object's bytes, in bounded steps that alternate with other sessions. The session's
   // next request is parsed after it.
@@ -148,7 +152,11 @@ class session {
     handle *target = nullptr;  // one of handles_, or `own_handle`
     handle own_handle;         // of a put and of a create, which have no entry in handles_ yet
     // The steps, in this order.
-    object_ref source;  // copy its first `copy_size` bytes; may be null
+    std::shared_ptr<cold_load> load;  // read the bytes of `cold` into the target; may be null
+    object_ref cold;
+    status (session::*on_loaded)(byte_job &) = nullptr;
+    std::vector<std::byte> body;  // of the request that needs the bytes
+    object_ref source;            // copy its first `copy_size` bytes; may be null
     uint64_t copy_size = 0, copied_size = 0;
     bool clears_unwritten = false;  // clear the unwritten ranges
     pool::checksum sum{pool::checksum_kind::none};
@@ -156,6 +164,24 @@ class session {
     status (session::*on_complete)(byte_job &) = nullptr;
     wire::pool::commit_terms terms;         // of a commit
     std::vector<wire::pool::range> ranges;  // of a read
+  };
+
+  // A request that waits for memory.
+  struct parked_request {
+    wire::pool::frame head;
+    std::vector<std::byte> body;
+    uint64_t since_ns;
+    status cause;
+  };
+
+  // A read of a cold object before its first byte can be sent.
+  struct cold_read {
+    wire::pool::frame head;
+    object_ref object;
+    std::string name;
+    bool is_get = false;  // of all bytes, with the metadata
+    bool is_hot = false;
+    std::shared_ptr<cold_stream> stream = {};
   };
 
   // What one call of progress() has done.
@@ -218,6 +244,28 @@ class session {
   status require_free_handle();
   result<handle *> find_handle(uint64_t id);
   result<uint64_t> add_handle(handle new_handle);
+
+  // Cold objects, and waits for memory (session_cold.cc).
+  allocation allocation_mode() const;
+  status note_lack(status code);
+  void park(const wire::pool::frame &head, std::span<const std::byte> body, status cause);
+  status retry_parked(bool &more);
+  read_notice make_notice(uint64_t read);
+  bool is_hot(object &cold) const;
+  status begin_cold_read(cold_read pending, cold_stream::selection ranges);
+  void finish_cold_read(uint64_t number);
+  void keep_in_memory(const cold_read &done);
+  status report_damage(object &damaged, const std::string &name, status cause);
+  status begin_load(catalog::opened_object opened, std::unique_ptr<byte_job> job);
+  bool advance_load(byte_job &job, status &code);
+  status finish_load(byte_job &job);
+  status open_loaded(byte_job &job);
+  status get_loaded(byte_job &job);
+  status create_loaded(byte_job &job);
+  status rma_loaded(byte_job &job);
+  status get_cold(const wire::pool::get_request &request, catalog::opened_object opened);
+  template <class Message>
+  void send_stream(const Message &message, const std::shared_ptr<cold_stream> &stream);
 
   status on_create(std::span<const std::byte> body);
   status check_create(const wire::pool::create_request &request);
@@ -342,6 +390,13 @@ class session {
   uint64_t write_handle_ = 0;                 // of a write whose data is being received
   std::vector<wire::pool::range> write_ranges_;
   std::unique_ptr<byte_job> job_, put_;
+  std::unique_ptr<parked_request> parked_;
+  bool lacks_memory_ = false;    // why the request at work has failed
+  bool may_wait_ = true;         // the request at work may wait for memory
+  uint64_t lacks_since_ns_ = 0;  // of the request at work; 0: it has not waited
+  uint64_t turn_ns_ = 0;         // when the current turn began
+  std::unordered_map<uint64_t, cold_read> cold_reads_;
+  uint64_t next_read_ = 1;
   // Changes of another server that take effect together. They hold their namespace.
   struct replica_group {
     ~replica_group();
@@ -390,6 +445,16 @@ void session::send_reply(const Message &message,
       std::move(parts),
       std::move(hold),
       descriptor);
+}
+
+template <class Message>
+void session::send_stream(const Message &message, const std::shared_ptr<cold_stream> &stream) {
+  raise_barrier();
+  count_read(stream_path(), stream->size());
+  output_.add_stream(
+      wire::pool::encode_frame(
+          {.kind = head_.kind, .code = 0, .tag = head_.tag, .data_size = stream->size()}, message),
+      stream);
 }
 
 }  // namespace tanada::poold

@@ -100,9 +100,16 @@ status session::on_rma(std::span<const std::byte> body, bool to_pool) {
     return entry.error();
   handle &target = *entry.value();
   TND_TRY(check_rma(request, target, to_pool));
+  if (target.reader != nullptr) {
+    auto job = std::make_unique<byte_job>();
+    job->own_handle.name = target.name;
+    job->body.assign(body.begin(), body.end());
+    job->on_loaded = &session::rma_loaded;
+    return begin_load({target.object, target.reader}, std::move(job));
+  }
   uint64_t const end = request.offset + request.size;
   if (end > target.object->metadata.size)
-    TND_TRY(service_.objects.grow(*target.object, end));
+    TND_TRY(note_lack(service_.objects.grow(*target.object, end, allocation_mode())));
   TND_TRY(submit_rma(request, target, to_pool));
   deferred_count_++;
   if (to_pool) {

@@ -250,7 +250,7 @@ status session::on_replica_apply(std::span<const std::byte> body) {
   replicas_->settled = request.settled;
   if (change::kind(request.type) == change::kind::put) {
     status const code = receive_replica(request);
-    if (code != status::ok) {
+    if (code != status::ok && !lacks_memory_) {
       replicas_.reset();
       service_.cluster->begin_copy(request.place);  // it lacks this change
     }
@@ -268,10 +268,12 @@ status session::receive_replica(const replica_apply_request &request) {
   TND_ASSERT(replicas_ != nullptr);
   if (request.object_info.size != head_.data_size || head_.data_size > object_size_max)
     return status::protocol;
-  auto created = service_.objects.create_restored(
-      replicas_->namespace_id, head_.data_size, request.flags & flags_of_objects);
+  auto created = service_.objects.create_restored(replicas_->namespace_id,
+                                                  head_.data_size,
+                                                  request.flags & flags_of_objects,
+                                                  allocation_mode());
   if (!created.ok())
-    return created.error();
+    return note_lack(created.error());
   change put = change_of(request);
   put.object = std::move(created).value();
   put.object->metadata = request.object_info;

@@ -167,14 +167,24 @@ void add_errors(metrics_text &text, const pool_report &report) {
     text.sample(count, label("status", name));
 }
 
+void add_space(metrics_text &text, const pool_report &report) {
+  text.gauge("capacity_bytes", "Bytes that objects may take, in memory or not.", report.capacity);
+  text.gauge("used_bytes", "Bytes of objects, including those being written.", report.used);
+  text.gauge("memory_capacity_bytes", "Memory of the pool.", report.memory_capacity);
+  text.gauge("memory_used_bytes", "Memory used by objects.", report.memory_used);
+  text.gauge("cold_objects", "Committed objects that are not in memory.", report.cold_count);
+  text.gauge("cold_bytes", "Bytes of objects that are not in memory.", report.cold_size);
+  text.counter("demotions_total", "Objects that left memory for the log.", report.demotions);
+  text.counter("promotions_total", "Objects read back into memory.", report.promotions);
+}
+
 }  // namespace
 
 std::string report_metrics(const pool_report &report) {
   metrics_text text;
   text.family("info", "gauge", "Always 1; version and backing of the daemon.");
   text.sample(1, label("version", TND_VERSION_STRING) + "," + label("backing", report.backing));
-  text.gauge("capacity_bytes", "Memory of the pool.", report.capacity);
-  text.gauge("used_bytes", "Memory used by objects, including those being written.", report.used);
+  add_space(text, report);
   text.gauge("owned_bytes", "Memory bound to namespaces, used or not.", report.owned);
   text.gauge("ring_bytes", "Memory of clients' rings.", report.ring_size);
   text.gauge("objects", "Committed objects.", report.object_count);

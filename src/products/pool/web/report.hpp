@@ -53,10 +53,13 @@ struct pool_report {
 
   std::string backing;  // "dram", "file", "flash"
   std::optional<cluster_state> cluster = {};
-  uint64_t capacity = 0;
-  uint64_t used = 0;       // includes objects that are being written
-  uint64_t owned = 0;      // bound to namespaces, used or not
-  uint64_t ring_size = 0;  // of clients' rings, in addition to the capacity
+  uint64_t capacity = 0;  // for objects: of the memory, or of the log that they leave it for
+  uint64_t used = 0;      // includes objects that are being written
+  uint64_t memory_capacity = 0, memory_used = 0;
+  uint64_t cold_count = 0, cold_size = 0;  // objects that are not in memory, and their bytes
+  uint64_t demotions = 0, promotions = 0;  // objects that left memory, and that came back
+  uint64_t owned = 0;                      // bound to namespaces, used or not
+  uint64_t ring_size = 0;                  // of clients' rings, in addition to the capacity
   uint64_t object_count = 0;
   std::vector<space> spaces;
   std::vector<client> clients;

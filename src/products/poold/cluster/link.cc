@@ -93,6 +93,8 @@ void replica_link::drop(const char *reason, status code) {
   awaits_reply_ = false;
   failure_ = status::ok;
   waiting_mark_.reset();
+  loading_.reset();
+  loads_.clear();
   remote_.clear();
   changes_.detach_all(options_.peer);
   auto const ended = std::exchange(channel_, nullptr);
@@ -119,15 +121,76 @@ bool replica_link::send_batches() {
       send_mark();
       has_sent = true;
     }
-    auto batch = std::make_shared<replica_batch>();
-    if (!changes_.take_batch(options_.peer, *batch))
+    if (loading_ == nullptr && !load_batch())
       break;
-    send_batch(std::move(batch));
+    if (!is_batch_loaded())
+      break;
+    send_batch(std::exchange(loading_, nullptr));
+    loads_.clear();
     has_sent = true;
   }
   if (has_sent && channel_ != nullptr)
     (void)channel_->progress(0);
   return has_sent;
+}
+
+// Take the next batch, and start to read the cold objects in it. False: the queue is empty.
+bool replica_link::load_batch() {
+  auto batch = std::make_shared<replica_batch>();
+  if (!changes_.take_batch(options_.peer, *batch))
+    return false;
+  loads_.clear();
+  for (size_t i = 0; i < batch->changes.size(); i++) {
+    const change &update = batch->changes[i];
+    if (update.type != change::kind::put || !update.object->is_cold())
+      continue;
+    TND_ASSERT(update.reader != nullptr);
+    uint64_t const size = update.object->metadata.size;
+    loaded_bytes &added = loads_[i];
+    added.bytes = std::make_shared_for_overwrite<std::byte[]>(size);
+    added.load =
+        std::make_shared<cold_load>(update.reader,
+                                    cold_load::target{{{added.bytes.get(), size}}, added.bytes},
+                                    [&changes = changes_] { changes.wake_links(); });
+    added.load->start();
+  }
+  loading_ = std::move(batch);
+  return true;
+}
+
+// Whether all bytes of the next batch are there. Fails the link if some cannot be read: the next
+// comparison leaves out objects that are damaged.
+bool replica_link::is_batch_loaded() {
+  bool const is_done = std::all_of(
+      loads_.begin(), loads_.end(), [](auto const &entry) { return entry.second.load->is_done(); });
+  if (!is_done)
+    return false;
+  for (auto const &[index, loaded] : loads_) {
+    object &source = *loading_->changes[index].object;
+    status const code = check_loaded(*loaded.load, source, loaded.bytes.get());
+    if (code == status::ok)
+      continue;
+    failure_ = status::io;
+    if (code != status::io && !source.is_damaged.exchange(true))
+      log(log_level::error,
+          "pool: {}/{} is damaged in the log ({}) and not copied to {}",
+          loading_->changes[index].namespace_name,
+          loading_->changes[index].name,
+          tnd_status_name(tnd_status(code)),
+          options_.peer.server);
+    return false;
+  }
+  return true;
+}
+
+status replica_link::check_loaded(const cold_load &load,
+                                  const object &source,
+                                  const std::byte *bytes) {
+  TND_TRY(load.outcome());
+  logged_checksum const expected = load.checksum();
+  pool::checksum sum{expected.kind};
+  sum.add(bytes, source.metadata.size);
+  return expected.matches(sum) ? status::ok : status::corrupt;
 }
 
 void replica_link::send_batch(std::shared_ptr<replica_batch> batch) {
@@ -152,35 +215,44 @@ void replica_link::send_mark() {
 
 void replica_link::send_change(const std::shared_ptr<replica_batch> &batch, size_t index) {
   const change &sent = batch->changes[index];
+  replica_apply_request request = make_request(*batch, index);
+  std::vector<iovec> parts;
+  std::shared_ptr<std::byte[]> loaded;
+  uint64_t const size = request.object_info.size;
+  if (auto const it = loads_.find(index); it != loads_.end()) {
+    loaded = it->second.bytes;
+    parts.push_back({loaded.get(), size});
+  } else if (sent.type == change::kind::put) {
+    sent.object->append_parts(0, size, parts);
+  }
+  outstanding_count_++;
+  outstanding_size_ += size;
+  auto const finish =
+      [this, batch, size, loaded, is_last = request.is_last != 0](const pool::reply &received) {
+        if (channel_ != nullptr)
+          outstanding_size_ -= size;
+        finish_request(batch, is_last, received.code);
+      };
+  channel_->post(kind::replica_apply, request, std::move(parts), {}, finish);
+}
+
+replica_apply_request replica_link::make_request(const replica_batch &batch, size_t index) const {
+  const change &sent = batch.changes[index];
   replica_apply_request request;
-  request.place = {batch->partition, batch->term};
+  request.place = {batch.partition, batch.term};
   request.type = uint8_t(sent.type);
-  request.is_last = index + 1 == batch->changes.size() ? 1 : 0;
-  request.wants_disk = batch->wants_disk ? 1 : 0;
+  request.is_last = index + 1 == batch.changes.size() ? 1 : 0;
+  request.wants_disk = batch.wants_disk ? 1 : 0;
   request.namespace_name = sent.namespace_name;
   request.name = sent.name;
   request.old_name = sent.old_name;
   request.flags = sent.flags;
-  request.position = batch->position;
-  request.settled = changes_.settled_position(batch->partition);
-  std::vector<iovec> parts;
-  if (sent.type == change::kind::put) {
-    TND_ASSERT(sent.object != nullptr);
+  request.position = batch.position;
+  request.settled = changes_.settled_position(batch.partition);
+  TND_ASSERT(sent.type != change::kind::put || sent.object != nullptr);
+  if (sent.type == change::kind::put)
     request.object_info = sent.object->metadata;
-    sent.object->append_parts(0, sent.object->metadata.size, parts);
-  }
-  uint64_t const size = request.object_info.size;
-  outstanding_count_++;
-  outstanding_size_ += size;
-  channel_->post(kind::replica_apply,
-                 request,
-                 std::move(parts),
-                 {},
-                 [this, batch, size, is_last = request.is_last != 0](const pool::reply &received) {
-                   if (channel_ != nullptr)
-                     outstanding_size_ -= size;
-                   finish_request(batch, is_last, received.code);
-                 });
+  return request;
 }
 
 void replica_link::finish_request(const std::shared_ptr<replica_batch> &batch,
@@ -369,6 +441,7 @@ bool replica_link::compare_object(const object_place &place, const object_ref &o
                              place.namespace_name,
                              place.name);
   added.object = object;
+  added.reader = is_there ? nullptr : objects_.reader_of(*object);
   added.flags = flags;
   enqueue_change(std::move(added));
   return changes_.may_repair(options_.peer, target_.partition);

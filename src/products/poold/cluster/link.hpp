@@ -10,6 +10,7 @@
 
 #include "products/pool/client/channel.hpp"
 #include "products/poold/catalog.hpp"
+#include "products/poold/cold_read.hpp"
 #include "products/poold/cluster/replication.hpp"
 
 namespace tanada::poold {
@@ -66,8 +67,12 @@ class replica_link {
   bool connect();
   void drop(const char *reason, status code);
   bool send_batches();
+  bool load_batch();
+  bool is_batch_loaded();
+  static status check_loaded(const cold_load &load, const object &source, const std::byte *bytes);
   void send_batch(std::shared_ptr<replica_batch> batch);
   void send_mark();
+  wire::pool::replica_apply_request make_request(const replica_batch &batch, size_t index) const;
   void send_change(const std::shared_ptr<replica_batch> &batch, size_t index);
   void finish_request(const std::shared_ptr<replica_batch> &batch, bool is_last, status code);
   bool advance_sync();
@@ -95,6 +100,13 @@ class replica_link {
   uint64_t retry_ns_ = 0, reconnect_ns_ = reconnect_ns_min, connection_count_ = 0;
   status failure_ = status::ok;  // a reply because of which the link is to be dropped
   std::shared_ptr<replica_batch> waiting_mark_;  // until nothing before it is outstanding
+  // The next batch while bytes of cold objects are read for it, by the change's index.
+  struct loaded_bytes {
+    std::shared_ptr<std::byte[]> bytes;
+    std::shared_ptr<cold_load> load;
+  };
+  std::shared_ptr<replica_batch> loading_;
+  std::map<size_t, loaded_bytes> loads_;
   size_t outstanding_count_ = 0;
   uint64_t outstanding_size_ = 0;
 

@@ -46,6 +46,7 @@ std::vector<change> without_renames(const std::vector<change> &changes) {
     simple.back().type = change::kind::remove;
     simple.back().name = source.old_name;
     simple.back().object = nullptr;
+    simple.back().reader = nullptr;
   }
   return simple;
 }

@@ -73,6 +73,11 @@ class replication final : public journal, public cluster_gate {
   bool is_congested() const override;
   bool is_durable() const override;
 
+  // A link has more to do. Called from any thread.
+  void wake_links() const {
+    options_.wake();
+  }
+
   // ---- cluster_gate
   status check_serving(uint32_t partition) const override;
   bool may_reply(uint32_t partition) const override;

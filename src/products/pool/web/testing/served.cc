@@ -39,6 +39,8 @@ pool_report read(const char *path) {
   report.backing = document.value("backing", "dram");
   report.capacity = number(document, "capacity");
   report.used = number(document, "used");
+  report.memory_capacity = number(document, "memory_capacity");
+  report.memory_used = number(document, "memory_used");
   report.owned = number(document, "owned");
   report.object_count = number(document, "object_count");
   report.committed_size = number(document, "committed_size");
