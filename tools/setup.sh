@@ -17,7 +17,7 @@ libcli11-dev|build|command lines of programs
 nlohmann-json3-dev|build|JSON: traces, the command line
 libsodium-dev|build|libsodium: keys of clients of the pool
 libxxhash-dev|build|XXH3: checksums of objects
-libisal-dev|build|ISA-L: CRC32C
+libisal-dev|build|ISA-L: CRC32C and erasure codes
 libtomlplusplus-dev|build|TOML: settings of the pool daemon
 libcpp-httplib-dev|build|HTTP: metrics and web page of the pool; the client of etcd
 libssl-dev|build|OpenSSL: TLS of the client of etcd

@@ -26,6 +26,10 @@ bool is_valid(const stripe_manifest &manifest) {
                                  (manifest.size % manifest.stripe_size != 0 ? 1 : 0);
 }
 
+std::string to_string(const erasure_scheme &scheme) {
+  return std::to_string(scheme.data_count) + "+" + std::to_string(scheme.parity_count);
+}
+
 std::string stripe_space_name(const std::string &namespace_name, uint32_t partition) {
   return namespace_name + "/" + std::to_string(partition);
 }

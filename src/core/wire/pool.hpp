@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/wire/codec.hpp"
+#include "core/wire/pool_erasure.hpp"
 #include "core/wire/status_code.hpp"
 
 namespace tanada::wire::pool {
