@@ -1,5 +1,6 @@
 // cmd/tanada/pool_cluster.cc: tanada pool cluster, the servers of a cluster.
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 
 #include "pool_commands.hpp"
@@ -23,6 +24,7 @@ int print_server(void *context, const tnd_pool_server *server) {
                                           {"primaries", server->primary_count},
                                           {"copies", server->copy_count},
                                           {"joining", server->joining_count},
+                                          {"fragments", server->fragment_count},
                                           {"problem", server->problem}});
   if (report.json())
     return 0;
@@ -34,9 +36,36 @@ int print_server(void *context, const tnd_pool_server *server) {
               server->joining_count,
               server->domain[0] != 0 ? ", domain " : "",
               server->domain);
+  if (server->fragment_count > 0)
+    std::printf("    %u fragments\n", server->fragment_count);
   if (server->problem[0] != 0)
     std::printf("    %s\n", printable(server->problem).c_str());
   return 0;
+}
+
+int print_erasure(void *context, const tnd_pool_erasure *setting) {
+  auto &report = *static_cast<command_report *>(context);
+  std::string const code =
+      std::to_string(setting->data_count) + "+" + std::to_string(setting->parity_count);
+  report.document()["erasure"][setting->namespace_name] = code;
+  if (!report.json())
+    std::printf("  large objects of %s: erasure code %s\n",
+                printable(setting->namespace_name).c_str(),
+                code.c_str());
+  return 0;
+}
+
+// "4+2", or "off". False: it is neither.
+bool parse_erasure(const std::string &text, uint32_t &data_count, uint32_t &parity_count) {
+  data_count = parity_count = 0;
+  if (text == "off")
+    return true;
+  const char *const end = text.data() + text.size();
+  auto const data = std::from_chars(text.data(), end, data_count);
+  if (data.ec != std::errc{} || data.ptr == end || *data.ptr != '+')
+    return false;
+  auto const parity = std::from_chars(data.ptr + 1, end, parity_count);
+  return parity.ec == std::errc{} && parity.ptr == end && data_count > 0;
 }
 
 // A connection to any server of the cluster, without a namespace. Null: the error was reported.
@@ -81,19 +110,23 @@ int pool_cluster_status(const pool_cluster_options &options) {
                        {"offline", cluster.offline_count},
                        {"lost", cluster.lost_count},
                        {"silence_s", double(cluster.silence_ns) / 1e9},
-                       {"servers", nlohmann::json::array()}};
+                       {"servers", nlohmann::json::array()},
+                       {"erasure", nlohmann::json::object()}};
   if (!report.json())
-    std::printf("cluster of %u partitions with %u copies: %u copies missing, "
-                "%u partitions offline, %u lost\n",
-                cluster.partition_count,
-                cluster.copies,
-                cluster.missing_count,
-                cluster.offline_count,
-                cluster.lost_count);
+    std::printf(
+        "cluster of %u partitions with %u copies: %u copies missing, "
+        "%u partitions offline, %u lost\n",
+        cluster.partition_count,
+        cluster.copies,
+        cluster.missing_count,
+        cluster.offline_count,
+        cluster.lost_count);
   if (!report.json() && cluster.silence_ns > 0)
     std::printf("  as of %s ago: etcd does not answer this server\n",
                 duration_text(double(cluster.silence_ns) / 1e9).c_str());
   code = tnd_pool_get_cluster(pool, nullptr, print_server, &report);
+  if (code == TND_OK)
+    code = tnd_pool_list_erasure(pool, print_erasure, &report);
   if (code != TND_OK)
     report.fail(options.url, code);
   return report.finish();
@@ -124,6 +157,22 @@ int pool_cluster_remove(const pool_cluster_options &options) {
   }
   if (code != TND_OK)
     report.fail(options.server, code);
+  return report.finish();
+}
+
+int pool_cluster_set(const pool_cluster_options &options) {
+  command_report report{options.json};
+  uint32_t data_count = 0, parity_count = 0;
+  if (!parse_erasure(options.erasure, data_count, parity_count)) {
+    report.fail(options.space, -EINVAL, "--erasure is K+M, such as 4+2, or off");
+    return report.finish();
+  }
+  pool_session session{options, report};
+  if (tnd_pool *const pool = connect(session, options.url, report); pool != nullptr)
+    if (tnd_status const code =
+            tnd_pool_set_erasure(pool, options.space.c_str(), data_count, parity_count);
+        code != TND_OK)
+      report.fail(options.space, code);
   return report.finish();
 }
 

@@ -176,14 +176,26 @@ void add_cluster(CLI::App &pool, std::function<int()> &chosen) {
                                             command);
   add_url(removed);
   command->add_option("SERVER", removed.server, server_help)->required();
-  command->add_flag(
-      "--force", removed.is_forced, "also if it may have the only copy of something");
+  command->add_flag("--force", removed.is_forced, "also if it may have the only copy of something");
   add_url(add<pool_cluster_options>(*cluster,
                                     "clear-lost",
                                     "count no partition as lost any more",
                                     pool_cluster_clear,
                                     chosen,
                                     command));
+  auto &setting = add<pool_cluster_options>(*cluster,
+                                            "set",
+                                            "set how large objects of a namespace are kept",
+                                            pool_cluster_set,
+                                            chosen,
+                                            command);
+  add_url(setting);
+  command->add_option("NAMESPACE", setting.space, "a namespace of the cluster")->required();
+  command
+      ->add_option("--erasure",
+                   setting.erasure,
+                   "K+M: new large objects have K data and M parity fragments a group; off: copies")
+      ->required();
 }
 
 void add_daemon(CLI::App &pool, std::function<int()> &chosen) {

@@ -73,14 +73,17 @@ int pool_bench(const pool_bench_options &options);
 
 struct pool_cluster_options : pool_options {
   std::string url;
-  std::string server;     // of `drain`, `add` and `remove`
+  std::string server;      // of `drain`, `add` and `remove`
   bool is_forced = false;  // of `remove`
+  // Of `set`: the namespace, and "K+M" or "off".
+  std::string space, erasure;
 };
 int pool_cluster_status(const pool_cluster_options &options);
 int pool_cluster_drain(const pool_cluster_options &options);
 int pool_cluster_add(const pool_cluster_options &options);
 int pool_cluster_remove(const pool_cluster_options &options);
 int pool_cluster_clear(const pool_cluster_options &options);
+int pool_cluster_set(const pool_cluster_options &options);
 
 struct pool_key_options {
   bool json = false;

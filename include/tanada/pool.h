@@ -479,16 +479,16 @@ enum {
 
 /** A server of a cluster. Counts are of the cluster's partitions, which hold namespaces. */
 typedef struct tnd_pool_server {
-  uint32_t struct_size;   /**< size of the library's structure */
-  uint32_t state;         /**< TND_POOL_SERVER_UP, ... */
-  const char *name;       /**< valid during the call */
-  const char *address;    /**< "host:port", valid during the call; "": unknown */
-  const char *domain;     /**< failure domain, valid during the call; "": one of its own */
-  uint32_t primary_count; /**< partitions that it serves */
-  uint32_t copy_count;    /**< partitions of which it has a copy, including those it serves */
-  uint32_t joining_count; /**< partitions that are being copied to it */
-  uint32_t reserved;
-  const char *problem; /**< why the connected server cannot send to it; "": nothing is wrong */
+  uint32_t struct_size;    /**< size of the library's structure */
+  uint32_t state;          /**< TND_POOL_SERVER_UP, ... */
+  const char *name;        /**< valid during the call */
+  const char *address;     /**< "host:port", valid during the call; "": unknown */
+  const char *domain;      /**< failure domain, valid during the call; "": one of its own */
+  uint32_t primary_count;  /**< partitions that it serves */
+  uint32_t copy_count;     /**< partitions of which it has a copy, including those it serves */
+  uint32_t joining_count;  /**< partitions that are being copied to it */
+  uint32_t fragment_count; /**< fragments of objects with an erasure code that it has */
+  const char *problem;     /**< why the connected server cannot send to it; "": nothing is wrong */
 } tnd_pool_server;
 
 /** State of a cluster. Start from TND_POOL_CLUSTER_INIT. */
@@ -497,7 +497,7 @@ typedef struct tnd_pool_cluster {
   uint32_t copies;          /**< copies that each partition should have */
   uint64_t epoch;           /**< number of the map, which increases with each change */
   uint32_t partition_count; /**< partitions of the cluster */
-  uint32_t missing_count;   /**< copies that partitions should have and have not */
+  uint32_t missing_count;   /**< copies of partitions, and fragments, that are not there */
   uint32_t offline_count;   /**< partitions without a copy that runs: they are not served */
   uint32_t lost_count;      /**< partitions whose copies were all lost, and which began again */
   uint64_t silence_ns;      /**< how old this is, because etcd does not answer; 0: it is new */
@@ -565,6 +565,51 @@ TND_API TND_NODISCARD tnd_status tnd_pool_remove_server(tnd_pool *pool,
  * @return -EOPNOTSUPP  the pool is one server.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_clear_losses(tnd_pool *pool) TND_NOEXCEPT;
+
+/** The erasure code of a namespace. */
+typedef struct tnd_pool_erasure {
+  uint32_t struct_size;       /**< sizeof(tnd_pool_erasure) */
+  uint32_t data_count;        /**< data fragments of a group, 2 to 16 */
+  uint32_t parity_count;      /**< parity fragments of a group, 1 to 4 */
+  uint32_t reserved;          /**< 0 */
+  const char *namespace_name; /**< the namespace */
+} tnd_pool_erasure;
+
+/** Called for each setting, as tnd_pool_list_entry. */
+typedef int (*tnd_pool_erasure_entry)(void *context, const tnd_pool_erasure *setting);
+
+/**
+ * Set the erasure code of the large objects of a namespace that are created from now on. Their
+ * bytes are in data_count + parity_count fragments on as many servers, and any parity_count of
+ * these may be lost. The call returns once the setting is stored.
+ *
+ * @param namespace_name [in] the namespace.
+ * @param data_count     [in] 2 to 16, or 0: copies instead of an erasure code.
+ * @param parity_count   [in] 1 to 4, or 0 with a data_count of 0.
+ *
+ * @return TND_OK
+ * @return -EINVAL      the counts are out of range, or the cluster has too few servers that run and
+ *                      are not draining, or it has a code for 64 namespaces already.
+ * @return -EIO         etcd did not store it.
+ * @return -EACCES      the connection's key is not valid for all namespaces, or only for reading.
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_set_erasure(tnd_pool *pool,
+                                                      const char *namespace_name,
+                                                      uint32_t data_count,
+                                                      uint32_t parity_count) TND_NOEXCEPT;
+
+/**
+ * List the namespaces that have an erasure code, by name.
+ *
+ * @param entry [in] called for each of them.
+ *
+ * @return TND_OK
+ * @return -EOPNOTSUPP  the pool is one server.
+ */
+TND_API TND_NODISCARD tnd_status tnd_pool_list_erasure(tnd_pool *pool,
+                                                       tnd_pool_erasure_entry entry,
+                                                       void *context) TND_NOEXCEPT;
 
 /** Rename an object; an object with the new name is replaced, unless TND_POOL_EXCLUSIVE is set. The
  * change of a durable object is durable with the next durable commit at the latest, or at once with

@@ -130,6 +130,24 @@ class mistaken_gate final : public poold::cluster_gate {
                        std::function<void(status)> done) override {
     return inner_.remove_server(server, is_forced, std::move(done));
   }
+  wire::pool::erasure_scheme erasure_of(const std::string &namespace_name) const override {
+    return inner_.erasure_of(namespace_name);
+  }
+  status set_erasure(const wire::pool::erasure_setting &setting,
+                     std::function<void(status)> done) override {
+    return inner_.set_erasure(setting, std::move(done));
+  }
+  std::vector<uint8_t> note_fragments(
+      poold::catalog &objects, const wire::pool::fragment_report_request &report) override {
+    return inner_.note_fragments(objects, report);
+  }
+  wire::pool::fragment_places_reply fragment_places(const poold::striped_key &key) const override {
+    return inner_.fragment_places(key);
+  }
+  status build_fragment(const wire::pool::fragment_build_request &request,
+                        std::function<void(status)> done) override {
+    return inner_.build_fragment(request, std::move(done));
+  }
   void clear_losses(std::function<void(status)> done) override {
     inner_.clear_losses(std::move(done));
   }

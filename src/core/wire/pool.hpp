@@ -75,8 +75,13 @@ enum class kind : uint16_t {
   stripe_evict,
   cluster_remove,
   cluster_clear,
+  cluster_erasure,
+  fragment_places,
+  fragment_report,
+  fragment_build,
+  fragment_read,
 };
-inline constexpr kind last_kind = kind::cluster_clear;
+inline constexpr kind last_kind = kind::fragment_read;
 
 struct frame {
   uint32_t magic = frame_magic;
@@ -407,29 +412,40 @@ struct locate_reply {
 enum class server_state : uint8_t { up, draining, away };
 
 // A server of the cluster, and how many partitions it is primary of, has a copy of, and is being
-// copied. `away`: it holds partitions and does not run.
+// copied, and how many fragments it has. `away`: it holds partitions and does not run.
 struct cluster_server {
   std::string name, address, domain;
   uint8_t state = 0;  // server_state
-  uint32_t primary_count = 0, copy_count = 0, joining_count = 0;
+  uint32_t primary_count = 0, copy_count = 0, joining_count = 0, fragment_count = 0;
   std::string problem = {};  // of the link from the server that answers; empty: none
   static bool fields(auto &f, auto &m) {
     return f(m.name) && f(m.address) && f(m.domain) && f(m.state) && f(m.primary_count) &&
-           f(m.copy_count) && f(m.joining_count) && f(m.problem);
+           f(m.copy_count) && f(m.joining_count) && f(m.fragment_count) && f(m.problem);
   }
 };
 inline constexpr size_t cluster_server_count_max = 256;  // in a reply
 
-// missing: copies that partitions should have and have not. offline: partitions without a running
-// copy. lost: partitions whose copies were all lost, and which began again empty.
+// The erasure code of a namespace's striped objects.
+struct erasure_setting {
+  std::string namespace_name;
+  erasure_scheme scheme;
+  static bool fields(auto &f, auto &m) {
+    return f(m.namespace_name) && f(m.scheme);
+  }
+};
+inline constexpr size_t erasure_setting_count_max = 64;  // in a cluster
+
+// missing: copies and fragments that should be there and are not. offline: partitions without a
+// running copy. lost: partitions whose copies were all lost, and which began again empty.
 struct cluster_status_reply {
   uint64_t epoch = 0;
   uint32_t copies = 0, partition_count = 0, missing_count = 0, offline_count = 0, lost_count = 0;
   uint64_t silence_ns = 0;  // since etcd confirmed this; 0: it is new
   std::vector<cluster_server> servers;
+  std::vector<erasure_setting> erasure;
   static bool fields(auto &f, auto &m) {
     return f(m.epoch) && f(m.copies) && f(m.partition_count) && f(m.missing_count) &&
-           f(m.offline_count) && f(m.lost_count) && f(m.silence_ns) && f(m.servers);
+           f(m.offline_count) && f(m.lost_count) && f(m.silence_ns) && f(m.servers) && f(m.erasure);
   }
 };
 
@@ -536,8 +552,18 @@ inline constexpr uint32_t stripe_partition_count = 256;
 inline constexpr size_t stripe_count_max = size_t{1} << 20;
 inline constexpr uint64_t stripe_manifest_magic = 0x4550495254444E54;  // "TNDTRIPE"
 
+// A run of a server that has fragments. Another run has them only if the server's pool is durable.
+struct fragment_server {
+  std::string address;  // "host:port", which is also its name
+  uint64_t run = 0;
+  static bool fields(auto &f, auto &m) {
+    return f(m.address) && f(m.run);
+  }
+};
+
 // The bytes of a striped object in its own namespace. Stripe i has the bytes from i * stripe_size
-// on, and lies in the hidden namespace of partitions[i].
+// on, and lies in the hidden namespace of partitions[i]. With an erasure code there are no
+// partitions: a stripe is a data fragment, and fragment i was put on servers[places[i]].
 struct stripe_manifest {
   uint64_t magic = stripe_manifest_magic;
   striped_id id;
@@ -545,9 +571,17 @@ struct stripe_manifest {
   uint64_t checksum = 0;               // of all bytes
   uint32_t checksum_kind = 0;
   std::vector<uint8_t> partitions;
+  erasure_scheme erasure;
+  std::vector<fragment_server> servers;
+  std::vector<uint8_t> places;
+  std::vector<uint64_t> sums;  // XXH3 of each fragment
   static bool fields(auto &f, auto &m) {
     return f(m.magic) && f(m.id) && f(m.size) && f(m.stripe_size) && f(m.checksum) &&
-           f(m.checksum_kind) && f(m.partitions);
+           f(m.checksum_kind) && f(m.partitions) && f(m.erasure) && f(m.servers) && f(m.places) &&
+           f(m.sums);
+  }
+  erasure_layout layout() const {
+    return {erasure, size, stripe_size};
   }
   uint64_t size_of(size_t index) const {
     uint64_t const offset = index * stripe_size;
@@ -556,7 +590,7 @@ struct stripe_manifest {
 };
 inline constexpr size_t stripe_manifest_size_max = stripe_count_max + 128;
 
-// Whether the stripes cover the size exactly.
+// Whether the stripes or fragments cover the size exactly.
 bool is_valid(const stripe_manifest &manifest);
 
 // Stripes of the namespace's objects lie in hidden namespaces, one for each partition. Their names
@@ -567,6 +601,13 @@ struct stripe_space {
 };
 std::string stripe_space_name(const std::string &namespace_name, uint32_t partition);
 std::optional<stripe_space> stripe_space_parse(const std::string &name);
+
+// Each server has a hidden namespace for the fragments that it has of the namespace's objects.
+// These are not replicated.
+std::string fragment_space_name(const std::string &namespace_name);
+bool is_fragment_space(const std::string &name);
+// The namespace whose stripes or fragments the hidden namespace is for; null: it is for none.
+std::optional<std::string> hidden_space_owner(const std::string &name);
 inline bool is_hidden_namespace(const std::string &name) {
   return name.find('/') != std::string::npos;
 }
@@ -576,6 +617,8 @@ inline constexpr size_t stripe_prefix_size = 33;
 std::string stripe_prefix(const striped_id &id);
 std::string stripe_name(const striped_id &id, size_t index);
 std::optional<striped_id> stripe_name_parse(const std::string &name);
+// The index in a name for which stripe_name_parse() has an id.
+std::optional<uint64_t> stripe_index_parse(const std::string &name);
 
 // Begins a striped object of this size. Its manifest is written with the handle.
 struct create_striped_request {
@@ -599,8 +642,11 @@ struct create_striped_reply {
 struct stripe_server {
   std::string address;  // "host:port"
   uint64_t weight = 1;
+  uint64_t run = 0;         // see fragment_server
+  std::string domain = {};  // its failure domain; empty: one of its own
+  uint8_t is_draining = 0;
   static bool fields(auto &f, auto &m) {
-    return f(m.address) && f(m.weight);
+    return f(m.address) && f(m.weight) && f(m.run) && f(m.domain) && f(m.is_draining);
   }
 };
 inline constexpr uint8_t no_stripe_server = 255;  // also the largest number of servers
@@ -610,8 +656,9 @@ struct stripe_places_reply {
   uint64_t stripe_size = 0;  // larger objects are striped; 0: none
   std::vector<stripe_server> servers;
   std::vector<uint8_t> primaries, backups;
+  erasure_scheme erasure;  // of the namespace
   static bool fields(auto &f, auto &m) {
-    return f(m.stripe_size) && f(m.servers) && f(m.primaries) && f(m.backups);
+    return f(m.stripe_size) && f(m.servers) && f(m.primaries) && f(m.backups) && f(m.erasure);
   }
 };
 

@@ -1,4 +1,5 @@
 #include "core/wire/pool.hpp"
+#include "core/wire/pool_fragments.hpp"
 
 #include <gtest/gtest.h>
 
@@ -93,6 +94,65 @@ TEST(wire_pool, a_manifest_covers_its_object_exactly) {
   manifest.stripe_size = 1;
   manifest.size = object_size_max + 1;
   EXPECT_FALSE(is_valid(manifest));
+}
+
+TEST(wire_pool, hidden_namespaces_belong_to_one) {
+  EXPECT_TRUE(is_fragment_space(fragment_space_name("runs")));
+  EXPECT_EQ(hidden_space_owner(fragment_space_name("runs")), "runs");
+  EXPECT_EQ(hidden_space_owner(stripe_space_name("runs", 3)), "runs");
+  for (const char *none : {"runs", "/fragments", "a/b/fragments", "runs/fragment", "runs/256"})
+    EXPECT_FALSE(hidden_space_owner(none)) << none;
+}
+
+TEST(wire_pool, names_of_fragments_have_their_index) {
+  EXPECT_EQ(stripe_index_parse(stripe_name({1, 2}, 0x1234)), 0x1234u);
+  EXPECT_FALSE(stripe_index_parse(stripe_name({1, 2}, 1) + "x"));
+  EXPECT_FALSE(stripe_index_parse(stripe_prefix({1, 2})));
+}
+
+TEST(wire_pool, a_manifest_has_all_fragments) {
+  stripe_manifest manifest;
+  manifest.stripe_size = 100;
+  manifest.size = 450;  // two groups
+  manifest.erasure = {4, 2};
+  manifest.servers.resize(6);
+  manifest.places = {0, 1, 2, 3, 4, 5, 5, 4, 3, 2, 1, 0};
+  manifest.sums.resize(12);
+  EXPECT_TRUE(is_valid(manifest));
+  manifest.places[3] = 6;  // no such server
+  EXPECT_FALSE(is_valid(manifest));
+  manifest.places[3] = 0;
+  manifest.sums.pop_back();
+  EXPECT_FALSE(is_valid(manifest));
+  manifest.sums.resize(12);
+  manifest.partitions = {1};
+  EXPECT_FALSE(is_valid(manifest));
+  manifest.partitions.clear();
+  manifest.erasure = {4, 5};
+  EXPECT_FALSE(is_valid(manifest));
+}
+
+TEST(wire_pool, the_largest_messages_about_fragments_fit_a_frame) {
+  fragment_places_reply reply;
+  reply.servers.resize(no_stripe_server, {std::string(40, 'a')});
+  reply.places.resize(fragment_count_max);
+  std::vector<std::byte> bytes;
+  encode(reply, bytes);
+  EXPECT_LE(bytes.size(), body_size_max);
+  stripe_manifest manifest;
+  manifest.servers.resize(no_stripe_server, {std::string(40, 'a'), 1});
+  manifest.places.resize(fragment_count_max);
+  manifest.sums.resize(fragment_count_max);
+  bytes.clear();
+  encode(manifest, bytes);
+  EXPECT_LE(bytes.size(), stripe_manifest_size_max);
+  fragment_report_request report;
+  report.namespace_name = std::string(name_size_max, 'a');
+  report.server = report.namespace_name;
+  report.entries.resize(stripe_id_count_max);
+  bytes.clear();
+  encode(report, bytes);
+  EXPECT_LE(bytes.size(), body_size_max);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ tnd_status tnd_pool_get_cluster(tnd_pool *pool,
                                       server.primary_count,
                                       server.copy_count,
                                       server.joining_count,
-                                      0,
+                                      server.fragment_count,
                                       server.problem.c_str()};
       if (entry != nullptr && entry(context, &described) != 0)
         break;
@@ -63,4 +63,40 @@ tnd_status tnd_pool_remove_server(tnd_pool *pool, const char *server, uint32_t f
 
 tnd_status tnd_pool_clear_losses(tnd_pool *pool) noexcept {
   return on_client(pool, [&](pool::client &client) { return client.clear_losses(); });
+}
+
+tnd_status tnd_pool_set_erasure(tnd_pool *pool,
+                                const char *namespace_name,
+                                uint32_t data_count,
+                                uint32_t parity_count) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    constexpr uint32_t count_max = 255;  // of the protocol; the server has narrower limits
+    if (data_count > count_max || parity_count > count_max)
+      return fail(status::invalid, "an erasure code has few fragments");
+    wire::pool::erasure_setting setting;
+    TND_TRY(check_name(namespace_name, "namespace", false, setting.namespace_name));
+    setting.scheme = {uint8_t(data_count), uint8_t(parity_count)};
+    return client.set_erasure(setting);
+  });
+}
+
+tnd_status tnd_pool_list_erasure(tnd_pool *pool,
+                                 tnd_pool_erasure_entry entry,
+                                 void *context) noexcept {
+  return on_client(pool, [&](pool::client &client) {
+    if (entry == nullptr)
+      return fail(status::invalid, "no function is given");
+    wire::pool::cluster_status_reply reply;
+    TND_TRY(client.cluster_status(reply));
+    for (const wire::pool::erasure_setting &setting : reply.erasure) {
+      tnd_pool_erasure const described{sizeof described,
+                                       setting.scheme.data_count,
+                                       setting.scheme.parity_count,
+                                       0,
+                                       setting.namespace_name.c_str()};
+      if (entry(context, &described) != 0)
+        break;
+    }
+    return status::ok;
+  });
 }

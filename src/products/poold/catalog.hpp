@@ -260,7 +260,10 @@ class catalog {
       std::span<const object_place> places,
       const std::function<void(const object_place &place, const object_ref &object)> &visitor);
 
-  // The stripes of a striped object that this server has.
+  // What a committed striped object consists of. protocol: its bytes are no manifest.
+  static result<wire::pool::stripe_manifest> manifest_of(const object &source);
+
+  // The stripes and fragments of a striped object that this server has.
   std::vector<object_place> find_stripes(const striped_key &key);
 
   // Bind the name of a restored object. Not journaled.

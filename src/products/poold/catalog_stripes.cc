@@ -4,12 +4,8 @@
 
 namespace tanada::poold {
 
-namespace {
-
-constexpr uint64_t first_manifest_size = 4096;
-
 // The object's bytes. protocol: they are no manifest.
-result<wire::pool::stripe_manifest> manifest_of(const object &source) {
+result<wire::pool::stripe_manifest> catalog::manifest_of(const object &source) {
   uint64_t const size = source.metadata.size;
   if (size > wire::pool::stripe_manifest_size_max || size > source.allocated_size())
     return status::protocol;
@@ -28,9 +24,14 @@ result<wire::pool::stripe_manifest> manifest_of(const object &source) {
   return manifest;
 }
 
+namespace {
+
+constexpr uint64_t first_manifest_size = 4096;
+
 // The object's own bytes are charged already.
 void set_manifest(object &target, const wire::pool::stripe_manifest &manifest) {
   target.striped->size = manifest.size;
+  target.striped->layout = manifest.layout();
   target.striped->checksum = manifest.checksum;
   target.striped->checksum_kind = manifest.checksum_kind;
   target.striped->charge(manifest.size - std::min(manifest.size, target.allocated_size()));
@@ -113,8 +114,10 @@ std::vector<catalog::object_place> catalog::find_stripes(const striped_key &key)
   std::string const prefix = wire::pool::stripe_prefix(key.second);
   std::vector<object_place> places;
   lock_guard lock{mutex_};
-  for (uint32_t i = 0; i < wire::pool::stripe_partition_count; i++) {
-    std::string const name = wire::pool::stripe_space_name(key.first, i);
+  for (uint32_t i = 0; i <= wire::pool::stripe_partition_count; i++) {
+    std::string const name = i == wire::pool::stripe_partition_count
+                                 ? wire::pool::fragment_space_name(key.first)
+                                 : wire::pool::stripe_space_name(key.first, i);
     auto const id = ids_.find(name);
     if (id == ids_.end())
       continue;

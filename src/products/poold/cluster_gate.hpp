@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/wire/pool.hpp"
+#include "core/wire/pool_fragments.hpp"
 #include "products/poold/catalog.hpp"
 
 namespace tanada::poold {
@@ -82,6 +82,21 @@ class cluster_gate {
   virtual bool has_striped(catalog &objects, const striped_key &key) const {
     return objects.striped()->contains(key);
   }
+
+  // The erasure code of a namespace's new striped objects.
+  virtual wire::pool::erasure_scheme erasure_of(const std::string &namespace_name) const = 0;
+  // invalid: the cluster has too few servers, or too many settings; otherwise as set_draining().
+  virtual status set_erasure(const wire::pool::erasure_setting &setting,
+                             std::function<void(status)> done) = 0;
+
+  // This server serves the namespace of the fragments; see fragment_directory.
+  virtual std::vector<uint8_t> note_fragments(
+      catalog &objects, const wire::pool::fragment_report_request &report) = 0;
+  virtual wire::pool::fragment_places_reply fragment_places(const striped_key &key) const = 0;
+  // Calls `done` from any thread once the fragment was built, or that has failed. busy: there is
+  // enough to do, and `done` is not called.
+  virtual status build_fragment(const wire::pool::fragment_build_request &request,
+                                std::function<void(status)> done) = 0;
 
   // Calls `done` from any thread once etcd has the change. no_entry: no such server is known, and
   // `done` is not called.

@@ -58,6 +58,7 @@ class striped_head {
 
   uint64_t size = 0, checksum = 0;
   uint32_t checksum_kind = 0;
+  wire::pool::erasure_layout layout;  // without an erasure code: its scheme is off
 
  private:
   std::shared_ptr<stripe_ledger> const ledger_;

@@ -497,8 +497,10 @@ std::vector<deferred_reply> mailbox::take() {
 namespace {
 
 const char *reason_of_failure(kind request) {
-  if (request == kind::cluster_drain)
+  if (request == kind::cluster_drain || request == kind::cluster_erasure)
     return "etcd did not store the setting";
+  if (request == kind::fragment_build)
+    return "the fragment could not be built";
   return request >= kind::fabric && request <= kind::fabric_proof
              ? "the transfer over the fabric failed"
              : "the journal could not make the change durable";

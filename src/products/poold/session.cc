@@ -350,6 +350,11 @@ const session::request_handler session::request_handlers[] = {
     {kind::stripe_hint, &session::on_stripe_hint},
     {kind::cluster_remove, &session::on_cluster_remove},
     {kind::cluster_clear, &session::on_cluster_clear},
+    {kind::cluster_erasure, &session::on_cluster_erasure},
+    {kind::fragment_places, &session::on_fragment_places},
+    {kind::fragment_report, &session::on_fragment_report},
+    {kind::fragment_build, &session::on_fragment_build},
+    {kind::fragment_read, &session::on_fragment_read},
     {kind::replica_begin, &session::on_replica_begin},
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},
@@ -372,7 +377,8 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
   bool const needs_namespace =
       kind(head.kind) < kind::namespaces || kind(head.kind) == kind::create_striped ||
-      kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict;
+      kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict ||
+      kind(head.kind) == kind::fragment_places;
   if (!has_namespace_ && needs_namespace)
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
@@ -453,18 +459,17 @@ status session::hello(std::span<const std::byte> body) {
   return status::ok;
 }
 
-// Stripes lie in hidden namespaces, which only clusters have.
+// Stripes and fragments lie in hidden namespaces, which only clusters have.
 bool session::is_allowed_name(const std::string &namespace_name) const {
   bool const is_hidden = is_hidden_namespace(namespace_name);
   return is_valid_name(namespace_name) &&
-         (!is_hidden || (service_.cluster != nullptr && stripe_space_parse(namespace_name)));
+         (!is_hidden || (service_.cluster != nullptr && hidden_space_owner(namespace_name)));
 }
 
-// A key is valid for the stripes of its namespaces.
+// A key is valid for the stripes and fragments of its namespaces.
 bool session::does_key_allow(const std::string &namespace_name) const {
   TND_ASSERT(key_ != nullptr);
-  auto const stripes = stripe_space_parse(namespace_name);
-  return key_->allows(stripes ? stripes->namespace_name : namespace_name);
+  return key_->allows(hidden_space_owner(namespace_name).value_or(namespace_name));
 }
 
 status session::proof(std::span<const std::byte> body) {

@@ -10,7 +10,7 @@
 
 #include "backends/sockets/ring_stream.hpp"
 #include "core/base/mutex.hpp"
-#include "core/wire/pool.hpp"
+#include "core/wire/pool_fragments.hpp"
 #include "products/pool/checksum.hpp"
 #include "products/pool/frame_receiver.hpp"
 #include "products/poold/output.hpp"
@@ -41,7 +41,7 @@ struct deferred_reply {
   status code;
   info metadata;
   object_ref hold{};                              // the object of a transfer
-  std::shared_ptr<const stripe_answer> answer{};  // of stripe_check
+  std::shared_ptr<const stripe_answer> answer{};  // of stripe_check and fragment_report
 };
 
 // The queue through which other threads send deferred replies to the thread that serves a session.
@@ -323,6 +323,12 @@ class session {
   status on_stripe_check(std::span<const std::byte> body);
   void finish_stripe_check(const stripe_answer &answer);
   status on_stripe_hint(std::span<const std::byte> body);
+  void answer_once_settled(std::shared_ptr<stripe_answer> answer);
+  status on_cluster_erasure(std::span<const std::byte> body);
+  status on_fragment_places(std::span<const std::byte> body);
+  status on_fragment_report(std::span<const std::byte> body);
+  status on_fragment_build(std::span<const std::byte> body);
+  status on_fragment_read(std::span<const std::byte> body);
   status receive_replica(const wire::pool::replica_apply_request &request);
   void finish_replica();
   void finish_write();

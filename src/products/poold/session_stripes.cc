@@ -63,9 +63,10 @@ status session::on_stripe_places(std::span<const std::byte> body) {
   TND_TRY(decode(body, request));
   TND_TRY(require_cluster());
   stripe_places_reply reply = service_.cluster->stripe_places();
-  // The names of the hidden namespaces are longer by "/255".
-  bool const is_long = namespace_name_.size() + 4 > name_size_max;
+  // The names of the hidden namespaces are longer by "/255" or "/fragments".
+  bool const is_long = fragment_space_name(namespace_name_).size() > name_size_max;
   reply.stripe_size = is_long ? 0 : service_.stripe_size;
+  reply.erasure = service_.cluster->erasure_of(namespace_name_);
   send_reply(reply);
   return status::ok;
 }
@@ -103,14 +104,19 @@ status session::on_stripe_check(std::span<const std::byte> body) {
   for (const striped_id &id : request.ids)
     answer->reply.is_known.push_back(
         service_.cluster->has_striped(service_.objects, {request.namespace_name, id}) ? 1 : 0);
+  answer_once_settled(answer);
+  return status::ok;
+}
+
+void session::answer_once_settled(std::shared_ptr<stripe_answer> answer) {
   deferred_count_++;
+  uint32_t const partition = answer->partition;
   service_.cluster->when_settled(
       partition,
       service_.cluster->last_position(partition),
-      [answers = mailbox_, id = id_, tag = head_.tag, answer] {
-        answers->put({id, tag, uint16_t(kind::stripe_check), status::ok, {}, {}, answer});
+      [answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind, answer] {
+        answers->put({id, tag, request_kind, status::ok, {}, {}, answer});
       });
-  return status::ok;
 }
 
 // Also called when the term is over. Then the changes that the answer shows may be lost, also if

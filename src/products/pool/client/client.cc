@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/sockets/socket_stream.hpp"
+#include "core/wire/pool_fragments.hpp"
 #include "products/pool/checksum.hpp"
 #include "seams/clock/clock.hpp"
 
@@ -37,6 +38,7 @@ client::client(address daemon, client_settings settings)
         return fetch_segment(number);
       }} {
   places_.insert(places_.end(), daemon_.others.begin(), daemon_.others.end());
+  timeout_ns_ = settings_.timeout_ns;
 }
 
 client::~client() {
@@ -52,7 +54,7 @@ result<std::unique_ptr<client>> client::connect(const address &daemon, client_se
 }
 
 uint64_t client::deadline() const {
-  return seams::deadline_after(seams::monotonic_clock().now_ns(), settings_.timeout_ns);
+  return seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns_);
 }
 
 // Uses the UNIX socket if the daemon is on this node.
@@ -193,7 +195,8 @@ result<std::unique_ptr<channel>> client::try_backups(uint64_t deadline_ns,
 }
 
 bool client::suits_backup(kind message_kind) {
-  if (message_kind == kind::create_striped || message_kind == kind::stripe_evict)
+  if (message_kind == kind::create_striped || message_kind == kind::stripe_evict ||
+      message_kind == kind::fragment_places)
     return false;
   return message_kind == kind::open || message_kind == kind::get || message_kind == kind::stat ||
          message_kind == kind::list || message_kind == kind::read ||
@@ -253,7 +256,7 @@ status client::connect_once(uint64_t deadline_ns, bool reads_only) {
     if (!opened.ok())
       return opened.error();
     TND_TRY(adopt_channel(std::move(opened).value()));
-    if (channel_->terms().is_cluster == 0)
+    if (channel_->terms().is_cluster == 0 || is_fragment_link_)
       return status::ok;
     is_cluster_ = true;
     locate_reply location;
@@ -321,7 +324,10 @@ void client::disconnect() {
   drop_connection();
   for (auto const &[partition, link] : stripe_links_)
     link->drop_connection();
+  for (auto const &[address, link] : fragment_links_)
+    link->drop_connection();
   stripe_links_.clear();
+  fragment_links_.clear();
 }
 
 void client::clear_segments() {
@@ -479,7 +485,7 @@ status client::await_reply(kind message_kind,
     return fail(reason,
                 "pool at {}: no answer in {:.3f} s",
                 channel_->connection().peer(),
-                double(settings_.timeout_ns) / 1e9);
+                double(timeout_ns_) / 1e9);
   }
   return status::ok;
 }
@@ -756,6 +762,11 @@ status client::remove_server(const std::string &server, bool is_forced) {
   empty_message answer;
   return call(
       kind::cluster_remove, cluster_remove_request{server, uint8_t(is_forced ? 1 : 0)}, answer);
+}
+
+status client::set_erasure(const erasure_setting &setting) {
+  empty_message answer;
+  return call(kind::cluster_erasure, setting, answer);
 }
 
 status client::clear_losses() {

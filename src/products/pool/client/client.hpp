@@ -127,6 +127,7 @@ class client {
   status set_draining(const std::string &server, bool is_draining);
   status remove_server(const std::string &server, bool is_forced);
   status clear_losses();
+  status set_erasure(const wire::pool::erasure_setting &setting);
 
   // Asynchronous requests, as in tnd_pool_post() and tnd_pool_poll().
   status post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object);
@@ -411,7 +412,7 @@ class client {
                    std::span<const stripe_piece> pieces,
                    bool on_device,
                    bool to_pool);
-  status move_round(striped_object &striped,
+  status move_round(const open_object &object,
                     const stripe_round &round,
                     bool on_device,
                     bool to_pool);
@@ -437,6 +438,11 @@ class client {
                      const void *source,
                      uint64_t size,
                      const wire::pool::commit_terms &terms);
+  status begin_put(const std::string &name,
+                   const void *source,
+                   uint64_t size,
+                   const wire::pool::commit_terms &terms,
+                   open_object &created);
   status put_striped(const std::string &name,
                      const void *source,
                      uint64_t size,
@@ -447,6 +453,57 @@ class client {
                      wire::pool::info &about,
                      bool verify);
   static void close_stripes(open_object &object);
+  // Striped objects with an erasure code; see erasure.cc.
+  std::shared_ptr<client> fragment_link(const std::string &address);
+  static void begin_fragments(striped_object &striped,
+                              const wire::pool::stripe_places_reply &places,
+                              uint64_t size);
+  result<std::vector<size_t>> place_fragments(striped_object &striped, uint64_t size);
+  bool is_server_usable(const std::string &address);
+  status place_group(striped_object &striped, uint64_t group);
+  void add_place(striped_object &striped, const wire::pool::stripe_server &server);
+  static void drop_fragments(striped_object &striped);
+  status put_fragments(striped_object &striped,
+                       const void *source,
+                       uint64_t size,
+                       const wire::pool::commit_terms &terms);
+  static status check_fragments(const striped_object &striped);
+  static status commit_fragments(striped_object &striped, uint32_t flags);
+  struct parity_work;
+  struct recovery;
+  static status write_parity(striped_object &striped, uint64_t group, std::vector<checksum> &sums);
+  static status read_for_parity(striped_object &striped,
+                                parity_work &work,
+                                std::vector<checksum> &sums);
+  static status write_parity_part(striped_object &striped,
+                                  parity_work &work,
+                                  std::vector<checksum> &sums);
+  status open_fragment(const striped_object &striped, size_t index, open_object &object);
+  status move_fragment(striped_object &striped,
+                       size_t index,
+                       std::span<const stripe_piece> pieces,
+                       bool on_device);
+  status read_fragment(striped_object &striped,
+                       size_t index,
+                       std::span<const stripe_piece> pieces,
+                       bool on_device);
+  std::vector<size_t> read_direct(striped_object &striped,
+                                  const std::vector<size_t> &indices,
+                                  const stripe_round &round,
+                                  bool on_device);
+  status read_fragments(striped_object &striped, const stripe_round &round, bool on_device);
+  status recover_pieces(striped_object &striped,
+                        size_t index,
+                        std::span<const stripe_piece> pieces,
+                        bool on_device);
+  status rebuild_range(striped_object &striped,
+                       size_t index,
+                       uint64_t offset,
+                       std::span<std::byte> target);
+  static std::vector<size_t> choose_sources(const striped_object &striped, recovery &work);
+  void read_sources(striped_object &striped, const std::vector<size_t> &wanted, recovery &work);
+  status locate_fragments(striped_object &striped, bool tries_again);
+  static bool is_avoided(const striped_object &striped, size_t index);
   cached_object *find_cached(const std::string &name);
   void evict_cached(std::list<cached_object>::iterator entry);
   void cache_object(const std::string &name, open_object object, uint64_t counter);
@@ -467,6 +524,10 @@ class client {
   uint64_t watch_ns_ = 0;   // when a wait for a reply next asks whether the primary is another one
   // Connections to the hidden namespaces of stripes, by partition.
   std::map<uint8_t, std::shared_ptr<client>> stripe_links_;
+  std::map<std::string, std::shared_ptr<client>> fragment_links_;  // by address
+  bool is_fragment_link_ = false;            // to one server, which has no successor
+  uint64_t timeout_ns_ = 0;                  // of requests: that of the settings, or less
+  uint64_t avoid_until_ns_ = 0;              // a server that has not answered
   std::optional<uint64_t> stripe_size_max_;  // larger objects are striped, 0: none; unknown yet
   client_settings const settings_;
   std::unique_ptr<channel> channel_;

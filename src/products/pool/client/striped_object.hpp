@@ -12,14 +12,31 @@
 
 namespace tanada::pool {
 
+// With an erasure code, its stripes are fragments, and also those of parity are among them. They
+// have the numbers of fragments; see wire::pool::erasure_layout.
 struct striped_object {
   struct stripe {
     std::shared_ptr<client> link;  // to the stripe's namespace
     open_object object;            // handle 0: it is not open
+    uint64_t avoid_until_ns = 0;   // a fragment that could not be read
+    uint64_t epoch = 0;            // of the link when a fragment was put
   };
   wire::pool::stripe_manifest manifest;
-  std::vector<stripe> stripes;                // one for each of the manifest's partitions
+  std::vector<stripe> stripes;                // one for each of the manifest's partitions or places
   std::optional<stripe_placement> placement;  // of an object being written
+  std::vector<wire::pool::stripe_server> servers;  // that can have its fragments
+  uint64_t locate_ns = 0;                          // when their places may be asked for again
+
+  bool has_fragments() const noexcept {
+    return manifest.erasure.is_on();
+  }
+  uint64_t size_of(size_t index) const {
+    return has_fragments() ? manifest.layout().size_of(index) : manifest.size_of(index);
+  }
+  // The number of the stripe with these bytes, counted without parity.
+  size_t number_of(size_t index) const {
+    return has_fragments() ? manifest.layout().number_of_data(index) : index;
+  }
 };
 
 // A part of a stripe, and its place in memory.
@@ -35,11 +52,13 @@ struct stripe_round {
   uint64_t size = 0;
 
   // Adds a range of the object.
-  void add(uint64_t stripe_size, uint64_t offset, uint64_t range_size, std::byte *memory) {
+  void add(const striped_object &striped, uint64_t offset, uint64_t range_size, std::byte *memory) {
+    uint64_t const stripe_size = striped.manifest.stripe_size;
     for (uint64_t done = 0; done < range_size;) {
       uint64_t const begin = (offset + done) % stripe_size;
       uint64_t const part_size = std::min(range_size - done, stripe_size - begin);
-      pieces[(offset + done) / stripe_size].push_back({begin, part_size, memory + done});
+      size_t const index = striped.number_of((offset + done) / stripe_size);
+      pieces[index].push_back({begin, part_size, memory + done});
       piece_count++;
       done += part_size;
     }

@@ -24,6 +24,7 @@ constexpr size_t piece_count_max = 65536;        // of one round of transfers
 constexpr uint64_t copy_size = 8 << 20;          // bytes copied from object to object at a time
 constexpr uint64_t evict_wait_ns = 10'000'000'000, evict_retry_ns = 20'000'000;
 constexpr size_t first_manifest_size = 4096;
+constexpr int put_try_count_max = 3;
 constexpr uint32_t flags_of_heads = TND_POOL_EVICTABLE | TND_POOL_PINNED | TND_POOL_EXCLUSIVE;
 
 // What several threads do, and the first error.
@@ -218,6 +219,10 @@ status client::create_head(const std::string &name,
     return fail(status::again, "no server of the cluster can take stripes now");
   }
   striped->manifest.id = answer.id;
+  if (places.erasure.is_on()) {
+    begin_fragments(*striped, places, size);
+    return status::ok;
+  }
   striped->manifest.stripe_size = striped->placement->stripe_size(size);
   return status::ok;
 }
@@ -225,6 +230,8 @@ status client::create_head(const std::string &name,
 // Assigns stripes to servers until they cover the size. Returns the new ones.
 result<std::vector<size_t>> client::place_stripes(striped_object &striped, uint64_t size) {
   TND_ASSERT(striped.placement && size >= striped.manifest.size);
+  if (striped.has_fragments())
+    return place_fragments(striped, size);
   stripe_manifest &manifest = striped.manifest;
   uint64_t const before = manifest.size;
   manifest.size = size;
@@ -257,11 +264,8 @@ status client::grow_striped(open_object &object, uint64_t size) {
     return added.error();
   status code = fill_stripes(striped, added.value(), size, [&](size_t index) {
     striped_object::stripe &stripe = striped.stripes[index];
-    return stripe.link->create(stripe_name(striped.manifest.id, index),
-                               striped.manifest.size_of(index),
-                               0,
-                               {},
-                               stripe.object);
+    return stripe.link->create(
+        stripe_name(striped.manifest.id, index), striped.size_of(index), 0, {}, stripe.object);
   });
   object_reply answer;
   bool const is_charged = added.value().empty() || size <= object.about.size;
@@ -278,6 +282,8 @@ status client::grow_striped(open_object &object, uint64_t size) {
 // Closes the stripes from this size on.
 void client::drop_stripes(striped_object &striped, uint64_t size) {
   striped.manifest.size = size;
+  if (striped.has_fragments())
+    return drop_fragments(striped);
   uint64_t const count = stripe_count_of(striped.manifest);
   for (size_t i = count; i < striped.stripes.size(); i++)
     striped.stripes[i].link->close(striped.stripes[i].object);
@@ -374,6 +380,8 @@ status client::open_striped(open_object &object) {
     return status::protocol;
   for (uint8_t const partition : manifest.partitions)
     striped->stripes.push_back({stripe_link(partition, {}), {}});
+  for (uint8_t const place : manifest.places)
+    striped->stripes.push_back({fragment_link(manifest.servers[place].address), {}});
   object.striped = std::move(striped);
   return status::ok;
 }
@@ -385,7 +393,7 @@ status client::open_stripe(const striped_object &striped, size_t index, open_obj
     return fail(status::stale,
                 "the object was removed or replaced, and the connection that kept it has ended");
   TND_TRY(code);
-  return object.about.size == striped.manifest.size_of(index) ? status::ok : status::corrupt;
+  return object.about.size == striped.size_of(index) ? status::ok : status::corrupt;
 }
 
 // Moves pieces of one object. A stripe of a cluster is opened again where its server was lost.
@@ -433,15 +441,19 @@ status client::move_many(open_object &object,
 }
 
 // Moves the pieces of a round, by stripe.
-status client::move_round(striped_object &striped,
+status client::move_round(const open_object &object,
                           const stripe_round &round,
                           bool on_device,
                           bool to_pool) {
+  striped_object &striped = *object.striped;
+  bool const is_writer = object.is_writer || object.about.version == 0;
   std::vector<size_t> indices;
   for (auto const &[index, pieces] : round.pieces)
     indices.push_back(index);
   if (indices.empty())
     return status::ok;
+  if (striped.has_fragments() && !is_writer && !to_pool)
+    return read_fragments(striped, round, on_device);
   status const code = run_stripes(striped, indices, on_device, [&](size_t index) {
     striped_object::stripe &stripe = striped.stripes[index];
     if (stripe.object.handle == 0)
@@ -460,16 +472,16 @@ status client::move_striped(open_object &object,
                             const tnd_pool_box &box,
                             memory_range memory,
                             bool to_pool) {
-  striped_object &striped = *object.striped;
+  const striped_object &striped = *object.striped;
   stripe_round round;
   auto *const base = static_cast<std::byte *>(memory.addr);
   TND_TRY(each_row(box, [&](uint64_t offset, uint64_t memory_offset) {
-    round.add(striped.manifest.stripe_size, offset, box.size, base + memory_offset);
+    round.add(striped, offset, box.size, base + memory_offset);
     if (round.piece_count < piece_count_max)
       return status::ok;
-    return move_round(striped, std::exchange(round, {}), memory.on_device, to_pool);
+    return move_round(object, std::exchange(round, {}), memory.on_device, to_pool);
   }));
-  return move_round(striped, round, memory.on_device, to_pool);
+  return move_round(object, round, memory.on_device, to_pool);
 }
 
 status client::write_striped(open_object &object, const tnd_pool_box &box, memory_range source) {
@@ -499,11 +511,11 @@ status client::resize_stripes(striped_object &striped) {
   std::vector<size_t> indices;
   for (size_t i = 0; i < striped.stripes.size(); i++)
     if (striped.stripes[i].object.is_writer &&
-        striped.stripes[i].object.about.size != striped.manifest.size_of(i))
+        striped.stripes[i].object.about.size != striped.size_of(i))
       indices.push_back(i);
   return run_stripes(striped, indices, false, [&](size_t index) {
     striped_object::stripe &stripe = striped.stripes[index];
-    return stripe.link->resize(stripe.object, striped.manifest.size_of(index));
+    return stripe.link->resize(stripe.object, striped.size_of(index));
   });
 }
 
@@ -537,7 +549,8 @@ status client::sum_striped(open_object &object, checksum &sum) {
 status client::check_striped(open_object &object, commit_terms &terms) {
   bool const verifies = (terms.flags & TND_POOL_VERIFY) != 0;
   bool const sums = terms.checksum_kind != 0 && (terms.has_checksum == 0 || verifies);
-  bool const is_joined = terms.has_checksum == 0 && !verifies &&
+  // The stripes' checksums are joined. Those of fragments are of another kind.
+  bool const is_joined = terms.has_checksum == 0 && !verifies && !object.striped->has_fragments() &&
                          checksum{checksum_kind(terms.checksum_kind)}.can_join();
   if (!sums || is_joined)
     return status::ok;
@@ -557,6 +570,8 @@ status client::check_striped(open_object &object, commit_terms &terms) {
 // The stripes first: nobody sees them before the head's commit.
 status client::commit_stripes(open_object &object, commit_terms &terms) {
   striped_object &striped = *object.striped;
+  if (striped.has_fragments())
+    return commit_fragments(striped, terms.flags & TND_POOL_DURABLE);
   bool const joins = terms.checksum_kind != 0 && terms.has_checksum == 0;
   commit_terms stripe_terms;
   stripe_terms.flags = terms.flags & TND_POOL_DURABLE;
@@ -582,6 +597,8 @@ status client::commit_stripes(open_object &object, commit_terms &terms) {
 
 // Writes the manifest and commits the head: the moment at which the object is visible.
 status client::commit_head(open_object &object, commit_terms terms, uint64_t &version) {
+  if (object.striped->has_fragments())
+    TND_TRY(check_fragments(*object.striped));
   stripe_manifest &manifest = object.striped->manifest;
   manifest.checksum_kind = terms.checksum_kind;
   manifest.checksum = terms.checksum_kind == 0 ? 0 : terms.checksum;
@@ -645,6 +662,8 @@ status client::put_stripes(striped_object &striped,
   auto const placed = place_stripes(striped, size);
   if (!placed.ok())
     return placed.error();
+  if (striped.has_fragments())
+    return put_fragments(striped, source, size, terms);
   commit_terms stripe_terms;
   stripe_terms.flags = terms.flags & (TND_POOL_DURABLE | TND_POOL_VERIFY);
   bool const verifies = (terms.flags & TND_POOL_VERIFY) != 0;
@@ -658,6 +677,26 @@ status client::put_stripes(striped_object &striped,
   });
 }
 
+// A server with fragments may be lost meanwhile. As the object is not visible yet, others are taken
+// instead.
+status client::begin_put(const std::string &name,
+                         const void *source,
+                         uint64_t size,
+                         const commit_terms &terms,
+                         open_object &created) {
+  for (int tries = 1;; tries++) {
+    TND_TRY(create_head(name, size, terms.flags & flags_of_heads, {}, created));
+    status code = put_stripes(*created.striped, source, size, terms);
+    if (code == status::ok && created.striped->has_fragments())
+      code = check_fragments(*created.striped);
+    bool const is_lost =
+        code == status::peer_lost || code == status::timed_out || code == status::stale;
+    if (!is_lost || !created.striped->has_fragments() || tries == put_try_count_max)
+      return code;
+    close(created);
+  }
+}
+
 status client::put_striped(const std::string &name,
                            const void *source,
                            uint64_t size,
@@ -667,8 +706,7 @@ status client::put_striped(const std::string &name,
     return status::too_big;
   TND_TRY(sum_source(name, source, size, terms));
   open_object created;
-  TND_TRY(create_head(name, size, terms.flags & flags_of_heads, {}, created));
-  status code = put_stripes(*created.striped, source, size, terms);
+  status code = begin_put(name, source, size, terms, created);
   uint64_t version = 0;
   if (code == status::ok)
     code = commit_head(created, terms, version);

@@ -163,9 +163,13 @@ void let_join(partition_record &partition, const std::vector<const server_presen
 static_assert(partition_count == wire::pool::stripe_partition_count);
 
 uint32_t partition_of(std::string_view namespace_name) {
-  if (namespace_name.find('/') != std::string_view::npos)
-    if (auto const stripes = wire::pool::stripe_space_parse(std::string{namespace_name}))
+  if (namespace_name.find('/') != std::string_view::npos) {
+    std::string const name{namespace_name};
+    if (wire::pool::is_fragment_space(name))
+      return local_partition;
+    if (auto const stripes = wire::pool::stripe_space_parse(name))
       return stripes->partition;
+  }
   return uint32_t(hash_text(namespace_name, 0) % partition_count);
 }
 

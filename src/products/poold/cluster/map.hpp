@@ -18,6 +18,9 @@ inline constexpr uint32_t partition_count = 256;
 
 uint32_t partition_of(std::string_view namespace_name);
 
+// Not a partition of the map: fragments are not replicated. Each server serves those that it has.
+inline constexpr uint32_t local_partition = partition_count;
+
 // One run of a server. A server that restarts is another replica: what it has may be incomplete.
 struct replica {
   std::string server;  // its name

@@ -62,6 +62,10 @@ cluster_map settle(cluster_map map, const std::vector<server_presence> &present)
   return map;
 }
 
+TEST(cluster_partitions, fragments_lie_in_none) {
+  EXPECT_EQ(partition_of(wire::pool::fragment_space_name("runs")), local_partition);
+}
+
 TEST(cluster_partitions, a_hidden_namespace_lies_in_the_partition_of_its_number) {
   for (uint32_t i = 0; i < partition_count; i++)
     EXPECT_EQ(partition_of("runs/" + std::to_string(i)), i);

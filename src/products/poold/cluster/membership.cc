@@ -51,6 +51,7 @@ void membership::progress() {
     renew_lease();
   propose_if_due();
   administer_some();
+  report_fragments();
   log_silence();
 }
 
@@ -238,6 +239,8 @@ void membership::apply_range(const seams::coordinated_range &range) {
   presences_.clear();
   draining_.clear();
   known_.clear();
+  schemes_.clear();
+  fragment_counts_.clear();
   bool has_map = false;
   for (const seams::coordinated_entry &entry : range.entries) {
     has_map |= entry.key == map_key();
@@ -270,6 +273,7 @@ void membership::watch_from(uint64_t revision) {
 void membership::apply_event(const seams::watch_event &event) {
   if (!event.is_removed)
     return apply_entry(event.entry);
+  remove_setting(event.entry.key);
   presences_.erase(event.entry.key);
   known_.erase(event.entry.key);
   if (event.entry.key.starts_with(drain_prefix()))
@@ -288,6 +292,8 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
       map_.store(std::make_shared<const cluster_map>(std::move(map).value()));
     else
       log(log_level::error, "pool: the cluster's map cannot be decoded; the last one stays");
+  } else if (apply_setting(entry)) {
+    return;
   } else if (entry.key.starts_with(drain_prefix())) {
     draining_.insert(entry.key.substr(drain_prefix().size()));
   } else if (entry.key.starts_with(presence_prefix()) || entry.key.starts_with(known_prefix())) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/wire/pool_erasure.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "seams/clock/clock.hpp"
 #include "seams/coordination/coordinator.hpp"
@@ -100,6 +101,28 @@ class membership {
   };
   void administer(administration request);
 
+  // The erasure code of a namespace's new striped objects, for all servers.
+  void set_erasure(const std::string &namespace_name,
+                   const wire::pool::erasure_scheme &scheme,
+                   std::function<void(status)> done);
+  const std::map<std::string, wire::pool::erasure_scheme> &schemes() const noexcept {
+    return schemes_;
+  }
+
+  // Fragments that a server has, and those that the objects lack which it serves.
+  struct fragment_count {
+    uint32_t held = 0, missing = 0;
+    bool operator==(const fragment_count &) const = default;
+  };
+  // Reports this server's counts to the others, soon.
+  void set_fragment_count(const fragment_count &count) {
+    fragment_count_ = count;
+  }
+  // By server.
+  const std::map<std::string, fragment_count> &fragment_counts() const noexcept {
+    return fragment_counts_;
+  }
+
   // For how long etcd has not confirmed what this server knows. By any thread.
   uint64_t silence_ns() const {
     uint64_t const sent_ns = lease_sent_ns_.load(std::memory_order_acquire);
@@ -168,6 +191,12 @@ class membership {
   std::string known_prefix() const {
     return options_.prefix + "known/";
   }
+  std::string erasure_prefix() const {
+    return options_.prefix + "erasure/";
+  }
+  std::string count_prefix() const {
+    return options_.prefix + "fragments/";
+  }
   std::string presence_key() const {
     return presence_prefix() + options_.self.self.server;
   }
@@ -202,6 +231,9 @@ class membership {
   void refuse(std::string reason);
   void log_silence();
   void administer_some();
+  void report_fragments();
+  bool apply_setting(const seams::coordinated_entry &entry);
+  void remove_setting(const std::string &key);
   bool may_remove(const administration &request) const;
   void send_administration(const cluster_map &candidate);
   void finish_administration(status code);
@@ -222,13 +254,18 @@ class membership {
   std::atomic<uint64_t> lease_sent_ns_{0};
   bool is_silent_ = false;  // etcd has not answered for a while
   std::atomic<std::shared_ptr<const cluster_map>> map_;
-  uint64_t map_revision_ = 0;                         // of the map's key; 0: no map exists
-  std::map<std::string, server_presence> presences_;  // by key
-  std::map<std::string, server_presence> known_;      // by key
-  std::set<std::string> draining_;                    // names of servers
-  std::deque<administration> administrations_;        // the first is under way
-  bool is_administering_ = false;                     // a transaction is outstanding
-  uint64_t administered_ns_ = 0;                      // when the next one may be sent
+  uint64_t map_revision_ = 0;                                  // of the map's key; 0: no map exists
+  std::map<std::string, server_presence> presences_;           // by key
+  std::map<std::string, server_presence> known_;               // by key
+  std::set<std::string> draining_;                             // names of servers
+  std::map<std::string, wire::pool::erasure_scheme> schemes_;  // by namespace
+  std::map<std::string, fragment_count> fragment_counts_;      // by server
+  fragment_count fragment_count_;                              // of this server
+  bool is_reporting_ = false;                                  // a transaction is outstanding
+  uint64_t reported_ns_ = 0;                                   // when the last one was sent
+  std::deque<administration> administrations_;                 // the first is under way
+  bool is_administering_ = false;                              // a transaction is outstanding
+  uint64_t administered_ns_ = 0;                               // when the next one may be sent
   std::vector<server_presence> present_;
   bool has_edits_ = false, is_proposing_ = false, is_leaving_ = false;
   std::atomic<bool> has_left_{false}, has_answer_{false};

@@ -25,25 +25,7 @@ constexpr uint64_t link_connection_word = 1, link_wake_word = 0;
 cluster_node::cluster_node(options settings, seams::coordinator &store, journal *local)
     : options_{std::move(settings)},
       store_{store},
-      changes_{
-          {.self = options_.member.self.self,
-           .local = local,
-           .clock = options_.member.clock,
-           .repair_bandwidth = options_.repair_bandwidth,
-           .lease_end_ns = [this] { return membership_.lease_end_ns(); },
-           .wake = [this] { wake(); },
-           .silence_ns = [this] { return membership_.silence_ns(); },
-           .drain =
-               [this](
-                   const std::string &server, bool is_draining, std::function<void(status)> done) {
-                 post([this, server, is_draining, done = std::move(done)] {
-                   membership_.set_draining(server, is_draining, done);
-                 });
-               },
-           .administer =
-               [this](membership::administration request) {
-                 post([this, request = std::move(request)] { membership_.administer(request); });
-               }}},
+      changes_{make_changes(local)},
       membership_{store,
                   options_.member,
                   [this](cluster_map &candidate) {
@@ -53,6 +35,40 @@ cluster_node::cluster_node(options settings, seams::coordinator &store, journal 
                     is_changed_ = true;
                   }} {}
 
+// Requests of sessions are passed to the cluster's thread.
+replication::options cluster_node::make_changes(journal *local) {
+  return {.self = options_.member.self.self,
+          .local = local,
+          .clock = options_.member.clock,
+          .repair_bandwidth = options_.repair_bandwidth,
+          .lease_end_ns = [this] { return membership_.lease_end_ns(); },
+          .wake = [this] { wake(); },
+          .silence_ns = [this] { return membership_.silence_ns(); },
+          .drain =
+              [this](auto const &server, bool is_draining, auto done) {
+                post([this, server, is_draining, done = std::move(done)] {
+                  membership_.set_draining(server, is_draining, done);
+                });
+              },
+          .administer =
+              [this](membership::administration request) {
+                post([this, request = std::move(request)] { membership_.administer(request); });
+              },
+          .set_erasure =
+              [this](auto const &setting, auto done) {
+                post([this, setting, done = std::move(done)] {
+                  membership_.set_erasure(setting.namespace_name, setting.scheme, done);
+                });
+              },
+          .build =
+              [this](auto const &request, auto done) {
+                bool const is_added = builder_->add(request, std::move(done));
+                sweeper_waker_.wake();
+                return is_added;
+              },
+          .sweep_ns = options_.sweep_ns};
+}
+
 cluster_node::~cluster_node() {
   stop();
   if (striped_ != nullptr)
@@ -61,15 +77,31 @@ cluster_node::~cluster_node() {
 
 void cluster_node::attach(catalog &objects) {
   objects_ = &objects;
+  seams::clock *const clock = options_.member.clock;
+  channels_ = std::make_unique<peer_channels>(
+      peer_channels::options{.key = options_.key, .dial = options_.dial, .clock = clock});
   sweeper_ = std::make_unique<stripe_sweeper>(
       stripe_sweeper::options{.address = options_.member.self.address,
-                              .key = options_.key,
-                              .dial = options_.dial,
-                              .clock = options_.member.clock,
+                              .clock = clock,
                               .period_ns = options_.sweep_ns,
                               .page_size = options_.page_size},
+      *channels_,
       changes_,
       objects);
+  reporter_ = std::make_unique<fragment_reporter>(
+      fragment_reporter::options{
+          .clock = clock, .period_ns = options_.sweep_ns, .page_size = options_.page_size},
+      *channels_,
+      changes_,
+      objects);
+  repairer_ = std::make_unique<fragment_repairer>(
+      fragment_repairer::options{
+          .clock = clock, .period_ns = options_.sweep_ns, .page_size = options_.page_size},
+      *channels_,
+      changes_,
+      objects);
+  builder_ = std::make_unique<fragment_builder>(
+      fragment_builder::options{.clock = clock}, *channels_, objects, changes_.budget());
   striped_ = objects.striped();
   striped_->set_wake([this] { sweeper_waker_.wake(); });
 }
@@ -93,6 +125,7 @@ void cluster_node::apply_changes() {
     return membership_.confirm_applied();
   auto const map = membership_.map();
   changes_.set_known(membership_.known());
+  changes_.set_fragments(membership_.schemes(), membership_.fragment_counts());
   objects_->exclude_changes([&] { changes_.apply_map(map, membership_.present()); });
   {
     lock_guard lock{mutex_};
@@ -232,6 +265,7 @@ void cluster_node::progress() {
   if (std::exchange(is_progressing_, true))
     return;
   run_tasks();
+  membership_.set_fragment_count({reporter_->held_count(), repairer_->missing_count()});
   membership_.progress();
   apply_changes();
   purge_some();
@@ -249,9 +283,19 @@ void cluster_node::progress() {
     }
     for (link_entry *const entry : entries)
       (void)entry->link->progress();
-    (void)sweeper_->progress();
+    (void)sweep();
   }
   is_progressing_ = false;
+}
+
+// True: answers are outstanding.
+bool cluster_node::sweep() {
+  channels_->progress();
+  bool is_waiting = sweeper_->progress();
+  is_waiting |= reporter_->progress();
+  is_waiting |= repairer_->progress();
+  is_waiting |= builder_->progress();
+  return is_waiting;
 }
 
 void cluster_node::run() {
@@ -300,7 +344,7 @@ void cluster_node::run_sweeper() {
   uint64_t words[4];
   while (!is_stopping_.load()) {
     sweeper_waker_.clear();
-    bool const is_waiting = sweeper_->progress();
+    bool const is_waiting = sweep();
     (void)poller.wait(words, is_waiting ? answer_wait_ms : sweep_wait_ms);
   }
 }
@@ -366,6 +410,10 @@ void cluster_node::stop() {
     sweeper_thread_.join();
   if (thread_.joinable())
     thread_.join();
+  if (channels_ != nullptr) {
+    channels_->close();
+    builder_->close();
+  }
   std::map<std::string, std::unique_ptr<link_entry>> links;
   {
     lock_guard lock{mutex_};

@@ -12,6 +12,9 @@
 #include "products/poold/cluster/link.hpp"
 #include "products/poold/cluster/membership.hpp"
 #include "products/poold/cluster/replication.hpp"
+#include "products/poold/cluster/fragment_builder.hpp"
+#include "products/poold/cluster/fragment_repairer.hpp"
+#include "products/poold/cluster/fragment_reporter.hpp"
 #include "products/poold/cluster/stripe_sweeper.hpp"
 #include "seams/os/poller.hpp"
 
@@ -26,9 +29,10 @@ class cluster_node {
     membership_options member;
     std::optional<pool::key> key;  // with which this server proves itself to the others
     dialer dial;
-    size_t page_size = 1000;            // see replica_link::options
-    uint64_t repair_bandwidth = 0;      // see replication::options
-    uint64_t sweep_ns = 5'000'000'000;  // between searches for stripes without an object
+    size_t page_size = 1000;        // see replica_link::options
+    uint64_t repair_bandwidth = 0;  // see replication::options
+    // Between searches for stripes without an object, and for missing fragments.
+    uint64_t sweep_ns = 5'000'000'000;
   };
 
   // `local`: the journal of this server's pool; null: nothing outlives the daemon.
@@ -94,6 +98,7 @@ class cluster_node {
     std::atomic<bool> is_ending{false};
     std::thread thread;
   };
+  replication::options make_changes(journal *local);
   void run();
   void run_link(link_entry &entry);
   void apply_changes();
@@ -107,6 +112,7 @@ class cluster_node {
   void purge_some();
   void rewrite_some();
   void wake();
+  bool sweep();
   void run_sweeper();
 
   options const options_;
@@ -125,7 +131,11 @@ class cluster_node {
   std::map<std::string, std::unique_ptr<link_entry>> links_ TND_GUARDED_BY(mutex_);
   std::vector<server_presence> present_ TND_GUARDED_BY(mutex_);
   std::vector<std::function<void()>> tasks_ TND_GUARDED_BY(mutex_);
+  std::unique_ptr<peer_channels> channels_;  // of the four that follow
   std::unique_ptr<stripe_sweeper> sweeper_;
+  std::unique_ptr<fragment_reporter> reporter_;
+  std::unique_ptr<fragment_repairer> repairer_;
+  std::unique_ptr<fragment_builder> builder_;
   std::shared_ptr<stripe_ledger> striped_;  // of the catalog, which may end first
   seams::waker sweeper_waker_;
   std::atomic<bool> is_threaded_{false}, is_leaving_{false}, is_stopping_{false};

@@ -11,7 +11,9 @@
 namespace tanada::poold {
 
 replication::replication(options settings)
-    : options_{std::move(settings)}, repair_{options_.repair_bandwidth} {
+    : options_{std::move(settings)},
+      repair_{options_.repair_bandwidth},
+      fragments_{options_.sweep_ns} {
   TND_ASSERT(options_.lease_end_ns && options_.wake);
 }
 
@@ -76,6 +78,8 @@ void replication::append(std::vector<change> changes,
   if (is_local)
     return append_locally(std::move(changes), std::move(superseded), std::move(done));
   uint32_t const number = partition_of(changes.front().namespace_name);
+  if (number == local_partition)
+    return append_fragment(std::move(changes), std::move(superseded), done);
   auto added = std::make_shared<group>();
   add_group(number, changes, added, std::move(done));
   options_.wake();
@@ -117,6 +121,21 @@ void replication::add_group(uint32_t partition,
   }
   added->done = std::move(done);
   state.pending.push_back(added);
+}
+
+// Fragments are not replicated.
+void replication::append_fragment(std::vector<change> changes,
+                                  std::vector<object_ref> superseded,
+                                  const journal_callback &done) {
+  bool const waits = options_.local != nullptr && done.waits_for_disk();
+  append_locally(std::move(changes), std::move(superseded), waits ? done : journal_callback{});
+  if (waits || !done)
+    return;
+  {
+    lock_guard lock{mutex_};
+    deferred_.push_back([done] { done(status::ok); });
+  }
+  options_.wake();
 }
 
 void replication::append_locally(std::vector<change> changes,
@@ -210,6 +229,8 @@ bool replication::close() {
 // ---- the gate
 
 status replication::check_serving(uint32_t partition) const {
+  if (partition == local_partition)
+    return status::ok;
   TND_ASSERT(partition < partition_count);
   const partition_state &state = partitions_[partition];
   if (state.is_open.load(std::memory_order_acquire) &&
@@ -227,11 +248,15 @@ status replication::check_serving(uint32_t partition) const {
 }
 
 bool replication::may_reply(uint32_t partition) const {
+  if (partition == local_partition)
+    return true;
   return partitions_[partition].is_primary.load(std::memory_order_acquire) &&
          options_.clock->now_ns() < options_.lease_end_ns();
 }
 
 uint64_t replication::term(uint32_t partition) const {
+  if (partition == local_partition)
+    return 0;
   return partitions_[partition].term.load(std::memory_order_acquire);
 }
 
@@ -240,23 +265,29 @@ std::function<uint64_t(const std::string &)> replication::version_tags() const {
   static_assert(partition_count == 1 << partition_bits && partition_bits < version_tag_bits);
   return [this](const std::string &namespace_name) {
     uint32_t const partition = partition_of(namespace_name);
-    uint64_t const term_count = uint64_t{1} << (version_tag_bits - partition_bits);
-    return term(partition) % term_count << partition_bits | partition;
+    uint64_t const term_count = (uint64_t{1} << (version_tag_bits - partition_bits)) - 1;
+    if (partition == local_partition)
+      return uint64_t{0};  // differs from all others, whose terms count from 1 here
+    return (term(partition) % term_count + 1) << partition_bits | partition;
   };
 }
 
 uint64_t replication::last_position(uint32_t partition) const {
+  if (partition == local_partition)
+    return 0;
   return partitions_[partition].last.load(std::memory_order_acquire);
 }
 
 uint64_t replication::settled_position(uint32_t partition) const {
+  if (partition == local_partition)
+    return 0;
   return partitions_[partition].settled.load(std::memory_order_acquire);
 }
 
 void replication::when_settled(uint32_t partition,
                                uint64_t position,
                                std::function<void()> callback) {
-  {
+  if (partition != local_partition) {
     lock_guard lock{mutex_};
     partition_state &state = partitions_[partition];
     if (state.is_primary && state.settled.load() < position) {
@@ -291,8 +322,14 @@ wire::pool::locate_reply replication::locate(const std::string &namespace_name) 
   if (map == nullptr)
     return reply;
   reply.epoch = map->epoch;
+  uint32_t const partition = partition_of(namespace_name);
   lock_guard lock{mutex_};
-  for (const replica &run : map->partitions[partition_of(namespace_name)].replicas)
+  if (partition == local_partition) {
+    if (auto const server = servers_.find(options_.self.server); server != servers_.end())
+      reply.servers.push_back({server->second.address});
+    return reply;
+  }
+  for (const replica &run : map->partitions[partition].replicas)
     if (auto const server = servers_.find(run.server); server != servers_.end())
       reply.servers.push_back({server->second.address});
   for (auto const &[name, server] : servers_)
@@ -312,6 +349,7 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
     servers_.clear();
     for (const server_presence &server : present)
       servers_[server.self.server] = server;
+    fragments_.set_servers(present);
     if (map != nullptr) {
       auto const before = map_.exchange(map);
       for (uint32_t i = 0; i < partition_count; i++) {
@@ -711,7 +749,7 @@ void replication::note_refusal(const replica &peer,
 
 bool replication::holds(uint32_t partition) const {
   auto const map = map_.load();
-  if (map == nullptr)
+  if (map == nullptr || partition == local_partition)
     return true;  // not known yet
   const partition_record &record = map->partitions[partition];
   auto const is_self = [&](const replica &run) {

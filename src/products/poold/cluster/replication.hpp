@@ -12,6 +12,7 @@
 
 #include "core/base/mutex.hpp"
 #include "products/poold/cluster/backup.hpp"
+#include "products/poold/cluster/fragment_directory.hpp"
 #include "products/poold/cluster/membership.hpp"
 #include "products/poold/cluster/repair_budget.hpp"
 #include "products/poold/cluster_gate.hpp"
@@ -55,6 +56,14 @@ class replication final : public journal, public cluster_gate {
     std::function<void(const std::string &server, bool is_draining, std::function<void(status)>)>
         drain;
     std::function<void(membership::administration request)> administer;
+    std::function<void(const wire::pool::erasure_setting &setting,
+                       std::function<void(status)> done)>
+        set_erasure;
+    // Adds a fragment to those that this server builds. False: there is enough to do.
+    std::function<bool(const wire::pool::fragment_build_request &request,
+                       std::function<void(status)> done)>
+        build;
+    uint64_t sweep_ns = 5'000'000'000;  // in which each server reports its fragments once
   };
   explicit replication(options settings);
 
@@ -63,7 +72,7 @@ class replication final : public journal, public cluster_gate {
   }
 
   // For the catalog. All versions of a partition have its number, and the primary's term modulo
-  // 2048. The result refers to this object.
+  // 2047. Those of fragments are this server's only. The result refers to this object.
   std::function<uint64_t(const std::string &namespace_name)> version_tags() const;
 
   // ---- journal
@@ -103,6 +112,14 @@ class replication final : public journal, public cluster_gate {
   wire::pool::striped_id next_striped_id() override {
     return {options_.self.run, next_striped_.fetch_add(1)};
   }
+  wire::pool::erasure_scheme erasure_of(const std::string &namespace_name) const override;
+  status set_erasure(const wire::pool::erasure_setting &setting,
+                     std::function<void(status)> done) override;
+  std::vector<uint8_t> note_fragments(catalog &objects,
+                                      const wire::pool::fragment_report_request &report) override;
+  wire::pool::fragment_places_reply fragment_places(const striped_key &key) const override;
+  status build_fragment(const wire::pool::fragment_build_request &request,
+                        std::function<void(status)> done) override;
   status set_draining(const std::string &server,
                       bool is_draining,
                       std::function<void(status)> done) override;
@@ -116,6 +133,14 @@ class replication final : public journal, public cluster_gate {
   // ---- the owner's calls
   // Servers that have been in the cluster and were not removed.
   void set_known(std::vector<server_presence> servers);
+  // What etcd has about fragments: the settings, and the servers' counts, by server.
+  using fragment_counts = std::map<std::string, membership::fragment_count>;
+  void set_fragments(std::map<std::string, wire::pool::erasure_scheme> schemes,
+                     fragment_counts counts);
+  fragment_directory &fragments() noexcept {
+    return fragments_;
+  }
+  std::vector<server_presence> servers() const;
   void apply_map(std::shared_ptr<const cluster_map> map,
                  const std::vector<server_presence> &present);
   // As membership::map_editor.
@@ -124,7 +149,11 @@ class replication final : public journal, public cluster_gate {
   bool progress();
   // Serves nothing any more, also not in later terms. True: every change has settled.
   bool close();
-  // Bytes that comparisons have sent to other servers.
+  // What comparisons and the building of fragments may use.
+  repair_budget &budget() noexcept {
+    return repair_;
+  }
+  // Bytes that comparisons have sent to other servers, and that fragments were built from.
   uint64_t repaired_size() const {
     return repair_.spent_size();
   }
@@ -228,6 +257,9 @@ class replication final : public journal, public cluster_gate {
   };
   using callbacks = std::vector<std::function<void()>>;
 
+  void append_fragment(std::vector<change> changes,
+                       std::vector<object_ref> superseded,
+                       const journal_callback &done);
   void append_locally(std::vector<change> changes,
                       std::vector<object_ref> superseded,
                       journal_callback done);
@@ -302,6 +334,9 @@ class replication final : public journal, public cluster_gate {
   std::atomic<std::shared_ptr<const cluster_map>> map_;
   std::map<std::string, server_presence> servers_ TND_GUARDED_BY(mutex_);  // by name
   std::vector<server_presence> known_ TND_GUARDED_BY(mutex_);
+  std::map<std::string, wire::pool::erasure_scheme> schemes_ TND_GUARDED_BY(mutex_);
+  fragment_counts fragment_counts_ TND_GUARDED_BY(mutex_);
+  fragment_directory fragments_;
   std::map<std::string, std::string> problems_ TND_GUARDED_BY(mutex_);  // by server
 };
 

@@ -12,9 +12,10 @@ namespace tanada::poold {
 // other server removes it from the map, except for the primary, which lets its copy begin anew
 // before that. So the map that the server knows is good enough, even if it is not the newest.
 result<uint64_t> replication::backup_term(uint32_t partition) const {
-  TND_ASSERT(partition < partition_count);
+  TND_ASSERT(partition <= local_partition);
   auto const map = map_.load();
-  bool const is_backup = map != nullptr && is_backup_in(map->partitions[partition]);
+  bool const is_backup =
+      map != nullptr && partition != local_partition && is_backup_in(map->partitions[partition]);
   if (!is_backup) {
     set_last_message("the server has no complete copy of this namespace");
     return status::stale;
@@ -36,7 +37,8 @@ status replication::check_backup(uint32_t partition) const {
 
 bool replication::may_reply_as_backup(uint32_t partition) const {
   auto const map = map_.load();
-  return map != nullptr && is_backup_in(map->partitions[partition]) &&
+  return map != nullptr && partition != local_partition &&
+         is_backup_in(map->partitions[partition]) &&
          options_.clock->now_ns() < options_.lease_end_ns();
 }
 

@@ -78,6 +78,17 @@ wire::pool::cluster_status_reply replication::describe() const {
   auto servers = describe_servers();
   for (const partition_record &partition : map->partitions)
     describe_partition(partition, reply, servers);
+  for (auto const &[name, count] : fragment_counts_) {
+    auto const server = servers.find(name);
+    bool const is_known = server != servers.end();
+    if (is_known)
+      server->second.fragment_count = count.held;
+    // Another server serves the objects of one that does not run, and counts what they lack.
+    if (is_known && servers_.contains(name))
+      reply.missing_count += count.missing;
+  }
+  for (auto const &[name, scheme] : schemes_)
+    reply.erasure.push_back({name, scheme});
   for (auto &[name, server] : servers)
     if (reply.servers.size() < wire::pool::cluster_server_count_max)
       reply.servers.push_back(std::move(server));
@@ -95,7 +106,8 @@ wire::pool::stripe_places_reply replication::stripe_places() const {
     if (reply.servers.size() == wire::pool::no_stripe_server)
       break;
     indices[name] = uint8_t(reply.servers.size());
-    reply.servers.push_back({server.address, server.weight});
+    reply.servers.push_back(
+        {server.address, server.weight, server.self.run, server.domain, server.is_draining});
   }
   auto const index_of = [&](const std::vector<replica> &replicas, size_t i) {
     auto const it = i < replicas.size() ? indices.find(replicas[i].server) : indices.end();

@@ -11,25 +11,16 @@ namespace tanada::poold {
 
 using namespace wire::pool;
 
-namespace {
-
-constexpr uint64_t reconnect_ns = 500'000'000;
-
-}  // namespace
-
-stripe_sweeper::stripe_sweeper(options settings, replication &changes, catalog &objects)
-    : options_{std::move(settings)}, changes_{changes}, objects_{objects} {
-  TND_ASSERT(options_.dial && options_.page_size > 0);
+stripe_sweeper::stripe_sweeper(options settings,
+                               peer_channels &channels,
+                               replication &changes,
+                               catalog &objects)
+    : options_{std::move(settings)}, channels_{channels}, changes_{changes}, objects_{objects} {
+  TND_ASSERT(options_.page_size > 0);
   search_ns_ = options_.clock->now_ns() + options_.period_ns;
 }
 
-stripe_sweeper::~stripe_sweeper() {
-  is_ending_ = true;
-  peers_.clear();
-}
-
 bool stripe_sweeper::progress() {
-  progress_peers();
   send_hints();
   if (options_.clock->now_ns() >= search_ns_) {
     search_ns_ = options_.clock->now_ns() + options_.period_ns;
@@ -45,35 +36,6 @@ bool stripe_sweeper::progress() {
           {ids.begin() + long(i),
            ids.begin() + long(std::min(i + stripe_id_count_max, ids.size()))});
   return !outstanding_.empty();
-}
-
-void stripe_sweeper::progress_peers() {
-  for (auto &[address, entry] : peers_) {
-    if (entry.channel == nullptr)
-      continue;
-    (void)entry.channel->progress(0);
-    if (entry.channel->is_broken())
-      entry.channel.reset();
-  }
-}
-
-// Null: the server cannot be reached now.
-pool::channel *stripe_sweeper::channel_to(const std::string &address) {
-  peer &entry = peers_[address];
-  uint64_t const now_ns = options_.clock->now_ns();
-  if (entry.channel != nullptr || now_ns < entry.retry_ns)
-    return entry.channel.get();
-  entry.retry_ns = now_ns + reconnect_ns;
-  uint64_t const deadline_ns =
-      seams::deadline_after(seams::monotonic_clock().now_ns(), options_.connect_timeout_ns);
-  auto connection = options_.dial(address, deadline_ns);
-  if (!connection.ok())
-    return nullptr;
-  auto opened = pool::channel::open(
-      std::move(connection).value(), {}, options_.key ? &*options_.key : nullptr, deadline_ns);
-  if (opened.ok())
-    entry.channel = std::move(opened).value();
-  return entry.channel.get();
 }
 
 // What this server has dropped may have stripes at any server.
@@ -92,7 +54,7 @@ void stripe_sweeper::send_hints() {
       continue;
     for (const server_address &member : changes_.locate(namespace_name).members) {
       pool::channel *const channel =
-          member.text == options_.address ? nullptr : channel_to(member.text);
+          member.text == options_.address ? nullptr : channels_.channel_to(member.text);
       if (channel == nullptr)
         continue;
       channel->post(kind::stripe_hint,
@@ -109,7 +71,7 @@ void stripe_sweeper::send_hints() {
 void stripe_sweeper::search() {
   catalog::object_place position;
   auto const is_served_space = [this](const std::string &name) {
-    return is_hidden_namespace(name) && changes_.check_serving(partition_of(name)) == status::ok;
+    return stripe_space_parse(name) && changes_.check_serving(partition_of(name)) == status::ok;
   };
   for (bool more = true; more;) {
     size_t count = 0;
@@ -140,15 +102,14 @@ void stripe_sweeper::ask(const std::string &namespace_name, std::vector<striped_
   auto const location = changes_.locate(namespace_name);
   if (location.servers.empty())
     return;
-  pool::channel *const channel = channel_to(location.servers.front().text);
+  pool::channel *const channel = channels_.channel_to(location.servers.front().text);
   if (channel == nullptr)
     return;  // the next search asks again
   for (const striped_id &id : ids)
     outstanding_.insert({namespace_name, id});
   stripe_ids_request const request{namespace_name, std::move(ids)};
   channel->post(kind::stripe_check, request, {}, {}, [this, request](const pool::reply &received) {
-    if (!is_ending_)
-      finish_ask(request, received);
+    finish_ask(request, received);
   });
   (void)channel->progress(0);
 }
