@@ -57,9 +57,10 @@ status session::require_intact(const object &target) {
   service_.objects.check_memory();
   bool const may_be_repaired = target.is_damaged && service_.cluster != nullptr &&
                                service_.cluster->may_be_repaired(partition_);
-  if (may_be_repaired)
-    return fail(status::again,
-                "its bytes are damaged on this server, which waits for another one's");
+  if (may_be_repaired) {
+    set_last_message("its bytes are damaged on this server, which waits for another one's");
+    return status::again;
+  }
   if (target.is_damaged)
     return fail(status::io,
                 "its bytes could not be restored when the daemon started: see the daemon's log");

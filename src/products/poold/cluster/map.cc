@@ -95,7 +95,7 @@ survivors find_survivors(const partition_record &partition,
       continue;
     }
     bool const keeps_data = partition.is_durable[i] != 0 && server->is_durable != 0 &&
-                            log_origin(server->origin) != log_origin::none;
+                            log_origin(server->origin) != log_origin::new_log;
     if (!keeps_data)
       continue;
     auto &place =

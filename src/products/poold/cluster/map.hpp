@@ -34,7 +34,7 @@ struct replica {
 
 // What a run of a server has found in its log.
 enum class log_origin : uint8_t {
-  none,     // nothing of this cluster: its memory or its disk is new
+  new_log,  // nothing of this cluster: its memory or its disk is new
   whole,    // all that was written
   damaged,  // some records were lost
 };

@@ -18,7 +18,7 @@ server_presence server(const std::string &name,
   presence.address = name + ":7411";
   presence.domain = domain;
   presence.is_durable = is_durable ? 1 : 0;
-  presence.origin = uint8_t(is_durable ? log_origin::whole : log_origin::none);
+  presence.origin = uint8_t(is_durable ? log_origin::whole : log_origin::new_log);
   return presence;
 }
 
@@ -238,7 +238,7 @@ struct restarted_pair {
 
 TEST(advance_map, does_not_begin_with_an_empty_disk_while_another_server_may_have_the_data) {
   restarted_pair servers;
-  servers.present[0].origin = uint8_t(log_origin::none);
+  servers.present[0].origin = uint8_t(log_origin::new_log);
   EXPECT_FALSE(next_map(servers.before, {servers.present[0]}).has_value());
   servers.expect_primary(servers.present, "b");
 }
@@ -248,14 +248,14 @@ TEST(advance_map, begins_with_a_damaged_log_only_if_no_other_is_left) {
   servers.present[0].origin = uint8_t(log_origin::damaged);
   EXPECT_FALSE(next_map(servers.before, {servers.present[0]}).has_value());
   servers.expect_primary(servers.present, "b");
-  servers.present[1].origin = uint8_t(log_origin::none);
+  servers.present[1].origin = uint8_t(log_origin::new_log);
   servers.expect_primary(servers.present, "a");
 }
 
 TEST(advance_map, marks_partitions_whose_disks_were_all_replaced) {
   restarted_pair servers;
   for (server_presence &run : servers.present)
-    run.origin = uint8_t(log_origin::none);
+    run.origin = uint8_t(log_origin::new_log);
   auto const after = next_map(servers.before, servers.present);
   ASSERT_TRUE(after.has_value());
   for (const partition_record &partition : after->partitions)

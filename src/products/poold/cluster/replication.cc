@@ -734,13 +734,15 @@ void replication::note_refusal(const replica &peer,
                           state.term == batch.term && link != state.links.end();
   if (!is_current || link->second.has_refused)
     return;
-  log(log_level::error,
-      "pool: {} {} namespaces of partition {}: they have a copy less",
-      peer.server,
-      cause == status::no_space ? "has no space for a copy of" : "cannot write to its log, with",
-      batch.partition);
-  problems_[peer.server] =
+  std::string const problem =
       cause == status::no_space ? "it has no space for its copies" : "its log does not work";
+  // It refuses other partitions as well, and each again after a while.
+  if (std::exchange(problems_[peer.server], problem) != problem)
+    log(log_level::error,
+        "pool: server {}: {}: namespaces of partition {}, or more, have a copy less",
+        peer.server,
+        problem,
+        batch.partition);
   link->second.has_refused = true;
   link->second.retry_ns = options_.clock->now_ns() + refused_retry_ns;
   has_edits_.store(true);

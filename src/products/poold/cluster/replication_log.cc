@@ -28,8 +28,10 @@ status replication::check_log() const {
   if (options_.local == nullptr)
     return status::ok;
   auto const condition = options_.local->condition();
-  return condition.is_whole ? status::ok
-                            : fail(refusal_of(condition.cause), "the server's log does not work");
+  if (condition.is_whole)
+    return status::ok;
+  set_last_message("the server's log does not work");
+  return refusal_of(condition.cause);
 }
 
 // The outcome of changes of another server, whose primary waits for the disk.

@@ -58,9 +58,9 @@ std::map<std::string, wire::pool::cluster_server> replication::describe_servers(
     add(server, server_state::away);
   for (auto const &[name, server] : servers_)
     add(server, server.is_draining != 0 ? server_state::draining : server_state::up);
-  auto const own = servers.find(options_.self.server);
-  if (own != servers.end() && check_log() != status::ok)
-    own->second.problem = log_problem;
+  auto const self_entry = servers.find(options_.self.server);
+  if (self_entry != servers.end() && check_log() != status::ok)
+    self_entry->second.problem = log_problem;
   return servers;
 }
 
