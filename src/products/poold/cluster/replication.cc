@@ -403,6 +403,9 @@ void replication::begin_term(partition_state &state,
   state.is_closing = is_closed_;
   state.is_yielding = false;
   state.term = record.term;
+  // What this server has is settled once all replicas are synced. Marks until then name this
+  // position, so that backups do not show it before.
+  state.last.store(state.last.load() + 1);
 }
 
 // Changes that are not settled may be lost or may survive, so their callers get an error that
