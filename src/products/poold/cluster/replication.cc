@@ -529,6 +529,19 @@ bool replication::edit_partition(cluster_map &candidate,
   return move_primary(candidate, partition, present);
 }
 
+// Whether the server that should be the partition's primary can take it over.
+bool replication::can_move(const partition_state &state,
+                           const partition_record &record,
+                           const std::vector<const server_presence *> &desired) const {
+  TND_ASSERT(mutex_.is_held());
+  if (desired.empty() || desired.front()->self == options_.self)
+    return false;
+  const replica &next = desired.front()->self;
+  auto const link = state.links.find(next.server);
+  return link != state.links.end() && !link->second.is_lacking &&
+         std::find(record.replicas.begin(), record.replicas.end(), next) != record.replicas.end();
+}
+
 // Give the partition to the server that should be its primary, once everything has settled.
 bool replication::move_primary(cluster_map &candidate,
                                uint32_t partition,
@@ -537,13 +550,7 @@ bool replication::move_primary(cluster_map &candidate,
   partition_state &state = partitions_[partition];
   const partition_record &record = candidate.partitions[partition];
   auto const desired = desired_servers(partition, candidate.copies, present);
-  bool const should_move =
-      !desired.empty() && desired.front()->self != options_.self &&
-      std::find(record.replicas.begin(), record.replicas.end(), desired.front()->self) !=
-          record.replicas.end();
-  auto const next =
-      should_move ? state.links.find(desired.front()->self.server) : state.links.end();
-  if (next == state.links.end() || next->second.is_lacking)
+  if (!can_move(state, record, desired))
     return false;
   state.is_closing = true;
   state.is_open.store(false, std::memory_order_release);

@@ -293,6 +293,9 @@ class replication final : public journal, public cluster_gate {
   bool complete_joins(cluster_map &candidate,
                       uint32_t partition,
                       const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
+  bool can_move(const partition_state &state,
+                const partition_record &record,
+                const std::vector<const server_presence *> &desired) const TND_REQUIRES(mutex_);
   bool move_primary(cluster_map &candidate,
                     uint32_t partition,
                     const std::vector<server_presence> &present) TND_REQUIRES(mutex_);
