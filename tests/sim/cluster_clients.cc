@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t ms = 1'000'000;
 constexpr size_t stamp_size = 16;  // of contents: value and size
 constexpr uint64_t stripe_size_min = 64;
-constexpr uint32_t stripe_partitions[] = {3, 77, 150, 201};
 
 }  // namespace
 
@@ -57,7 +56,8 @@ bool cluster_run::connect(size_t index) {
     return false;
   client.channel.reset();
   client.retry_ns = world_.now_ns() + world_.random.below(50 * ms);
-  client.reads_backup = world_.random.chance(30);
+  client.reads_backup =
+      world_.random.chance(setting_.weather == cluster_weather::exiles && index != 0 ? 60 : 30);
   client.channel = try_connect(index, space_of(index), client.reads_backup);
   client.epoch++;
   return client.channel != nullptr;
@@ -94,7 +94,8 @@ void cluster_run::act(size_t index) {
   advance_striped(index);
   if (!connect(index) || client.outstanding >= cluster_outstanding_max)
     return;
-  uint64_t const choice = world_.random.below(10);
+  uint64_t const choice =
+      unknown_count_ < cluster_unknown_max ? world_.random.below(10) : world_.random.between(5, 9);
   // Another server may be the better one.
   if (client.reads_backup && world_.random.chance(2))
     return client.channel->end(status::canceled);
@@ -118,6 +119,13 @@ void cluster_run::act(size_t index) {
   }
 }
 
+// Of a change that a client is about to make.
+uint32_t cluster_run::durable_flag() {
+  bool const is_durable = storage_ == cluster_storage::disks ||
+                          (storage_ == cluster_storage::mixed && world_.random.chance(30));
+  return is_durable ? poold::flag_durable : 0;
+}
+
 void cluster_run::end_change(history::operation_id id, status code, failure_cause cause) {
   uint64_t const now_ns = world_.now_ns();
   if (code == status::ok)
@@ -126,10 +134,13 @@ void cluster_run::end_change(history::operation_id id, status code, failure_caus
     history_.end_failed(id, now_ns, failure_cause::exists);
   else if (code == status::no_entry)
     history_.end_failed(id, now_ns, cause);
-  else if (code == status::no_space)
+  else if (code == status::not_supported ||
+           (code == status::no_space && storage_ == cluster_storage::memory))
     history_.end_failed(id, now_ns, failure_cause::unspecified);
-  else
+  else {
     history_.end_unknown(id, now_ns);
+    unknown_count_++;
+  }
 }
 
 void cluster_run::put(size_t index, bool is_exclusive) {
@@ -142,7 +153,7 @@ void cluster_run::put(size_t index, bool is_exclusive) {
                                : history_.put(now_of(index), full, value);
   put_request request;
   request.name = name;
-  request.terms.flags = is_exclusive ? poold::flag_exclusive : 0;
+  request.terms.flags = (is_exclusive ? poold::flag_exclusive : 0) | durable_flag();
   client.outstanding++;
   client.channel->post(kind::put,
                        request,
@@ -194,6 +205,7 @@ void cluster_run::remove(size_t index) {
   auto const id = history_.remove(now_of(index), space_of(index) + "/" + name);
   flags_request request;
   request.name = name;
+  request.flags = durable_flag();
   client.outstanding++;
   client.channel->post(
       kind::remove, request, {}, {}, [this, index, id](const pool::reply &received) {
@@ -210,6 +222,7 @@ void cluster_run::rename(size_t index) {
   do
     request.new_name = random_name();
   while (request.new_name == request.name);
+  request.flags = durable_flag();
   auto const id = history_.rename(now_of(index), space + request.name, space + request.new_name);
   client.outstanding++;
   client.channel->post(
@@ -291,8 +304,8 @@ void cluster_run::put_striped(size_t index) {
   manifest.size = operation->bytes.size();
   manifest.stripe_size = std::max(stripe_size_min, manifest.size / 6);
   for (uint64_t offset = 0; offset < manifest.size; offset += manifest.stripe_size)
-    manifest.partitions.push_back(
-        uint8_t(stripe_partitions[world_.random.below(std::size(stripe_partitions))]));
+    manifest.partitions.push_back(uint8_t(
+        cluster_stripe_partitions[world_.random.below(std::size(cluster_stripe_partitions))]));
   client.striped = operation;
   client.outstanding++;
   operation->outstanding++;
@@ -344,7 +357,7 @@ void cluster_run::commit_head(size_t index, const striped_ptr &operation) {
                        {},
                        [bytes](const pool::reply &) {});
   client.channel->post(kind::commit,
-                       commit_request{operation->handle, {}},
+                       commit_request{operation->handle, {.flags = durable_flag()}},
                        {},
                        {},
                        [this, index, operation](const pool::reply &received) {
@@ -482,6 +495,7 @@ void cluster_run::move_stripe(size_t index, const striped_ptr &operation, pool::
   if (operation->is_put) {
     put_request request;
     request.name = stripe_name(manifest.id, i);
+    request.terms.flags = durable_flag();
     link.post(kind::put, request, {part}, {}, on_reply);
     return;
   }

@@ -53,11 +53,14 @@ class severable_stream final : public seams::stream {
 struct cluster_run::server {
   explicit server(sim::world &world, int64_t skew) : clock{world, skew} {}
   skewed_clock clock;
+  std::unique_ptr<cluster_disk> disk;  // null: it has only its memory
   std::unique_ptr<mistaken_coordinator> coordinator;
   std::unique_ptr<poold::cluster_node> node;
   std::unique_ptr<mistaken_gate> gate;
   std::unique_ptr<mistaken_journal> journal;
   std::unique_ptr<poold::pool_memory> memory;
+  std::unique_ptr<poold::durable_journal> log;  // null: there is no disk
+  std::unique_ptr<mistaken_log> local;
   std::unique_ptr<poold::catalog> objects;
   std::unique_ptr<poold::service> service;
   std::shared_ptr<poold::mailbox> mailbox;
@@ -70,9 +73,14 @@ struct cluster_run::server {
 cluster_run::cluster_run(const cluster_setting &setting)
     : setting_{setting}, world_{setting.seed}, store_{world_, {}} {
   copies_ = 1 + uint32_t(world_.random.below(3));
+  if (setting.weather == cluster_weather::exiles || setting.weather == cluster_weather::successions)
+    copies_ = 3;
   if (setting.mistake != cluster_mistake::none)
     copies_ = std::max(copies_, 2u);
   server_count_ = copies_ + 1 + world_.random.below(2);
+  bool const needs_disks =
+      setting.weather == cluster_weather::restarts || setting.weather == cluster_weather::disks;
+  storage_ = needs_disks ? cluster_storage::disks : cluster_storage(world_.random.below(3));
   bool const is_skewed = setting.weather == cluster_weather::all;
   for (size_t i = 0; i < server_count_; i++) {
     int64_t skew =
@@ -81,6 +89,9 @@ cluster_run::cluster_run(const cluster_setting &setting)
     if (setting.mistake == cluster_mistake::slow_clock)
       skew = -600;
     servers_.push_back(std::make_unique<server>(world_, skew));
+    bool const is_mixed = storage_ == cluster_storage::mixed;
+    if (storage_ == cluster_storage::disks || (is_mixed && world_.random.chance(50)))
+      servers_.back()->disk = std::make_unique<cluster_disk>(world_);
     start(i);
   }
   actors_.resize(actor_count);
@@ -114,37 +125,69 @@ void cluster_run::fail(std::string reason) {
 
 // ---- servers
 
-void cluster_run::start(size_t index) {
+poold::membership_options cluster_run::member_options(size_t index) {
   server &started = *servers_[index];
-  started.coordinator = std::make_unique<mistaken_coordinator>(
-      store_.open({.request_timeout_ns = 500 * ms, .watch_timeout_ns = 2000 * ms}),
-      setting_.mistake);
   poold::membership_options member;
   member.prefix = "/tanada/test/";
   member.self.self = {"s" + std::to_string(index), next_run_++};
   member.self.address = std::to_string(index);
+  member.self.is_durable = started.disk != nullptr ? 1 : 0;
   member.copies = copies_;
   member.new_identity = "cluster of " + member.self.self.server;
+  if (started.disk != nullptr) {
+    member.identity = started.disk->identity;
+    member.store_identity = [disk = started.disk.get()](const std::string &identity) {
+      disk->identity = identity;
+      return status::ok;
+    };
+  }
   member.lease_s = lease_s;
   member.drift_percent = drift_percent;
   member.clock = &started.clock;
+  return member;
+}
+
+// False: the disk fails.
+bool cluster_run::open_log(size_t index) {
+  server &started = *servers_[index];
+  auto memory = poold::pool_memory::create(
+      {.capacity = 64 * mib, .segment_size = 2 * mib, .prefault = false});
+  TND_ASSERT(memory.ok());
+  started.memory = std::move(memory).value();
+  if (started.disk == nullptr)
+    return true;
+  auto opened = started.disk->open(started.clock, *started.memory);
+  if (!opened.ok()) {
+    started.memory.reset();
+    started.disk->end_run(true);
+    return false;
+  }
+  started.log = std::move(opened).value();
+  started.local = std::make_unique<mistaken_log>(*started.log, setting_.mistake);
+  return true;
+}
+
+void cluster_run::start(size_t index) {
+  server &started = *servers_[index];
+  TND_ASSERT(!started.is_up);
+  if (!open_log(index))
+    return;
+  started.coordinator = std::make_unique<mistaken_coordinator>(
+      store_.open({.request_timeout_ns = 500 * ms, .watch_timeout_ns = 2000 * ms}),
+      setting_.mistake);
   started.node.reset(new poold::cluster_node{
-      {.member = member,
+      {.member = member_options(index),
        .key = {},
        .dial = [this, index](const std::string &address,
                              uint64_t) { return dial(index, std::stoul(address)); },
        .page_size = 1 + size_t(world_.random.below(5)),
        .sweep_ns = 300 * ms},
       *started.coordinator,
-      nullptr});
+      started.local.get()});
   started.gate =
       std::make_unique<mistaken_gate>(started.node->changes(), setting_.mistake, committed_);
   started.journal =
       std::make_unique<mistaken_journal>(started.node->changes(), setting_.mistake, versions_);
-  auto memory = poold::pool_memory::create(
-      {.capacity = 64 * mib, .segment_size = 2 * mib, .prefault = false});
-  TND_ASSERT(memory.ok());
-  started.memory = std::move(memory).value();
   poold::catalog_options limits;
   limits.clock = &started.clock;
   if (setting_.mistake != cluster_mistake::equal_versions)
@@ -162,6 +205,12 @@ void cluster_run::start(size_t index) {
   started.paused_until_ns = 0;
   started.started_ns = world_.now_ns();
   started.stop_ns = 0;
+  bool const is_restored =
+      started.log == nullptr || started.log->restore(*started.objects) == status::ok;
+  if (!is_restored)
+    return crash(index);
+  started.node->set_has_objects(started.objects->statistics().object_count > 0);
+  started.node->set_has_losses(started.log != nullptr && started.log->has_losses());
 }
 
 // Everything in memory is lost, and nothing is sent.
@@ -176,7 +225,11 @@ void cluster_run::crash(size_t index) {
   crashed.node.reset();
   crashed.service.reset();
   crashed.objects.reset();
+  crashed.local.reset();
+  crashed.log.reset();
   crashed.memory.reset();
+  if (crashed.disk != nullptr)
+    crashed.disk->end_run(world_.random.chance(50));
   crashed.journal.reset();
   crashed.gate.reset();
   crashed.coordinator.reset();
@@ -198,7 +251,8 @@ void cluster_run::end_stops() {
     if (!candidate.is_up || candidate.stop_ns == 0)
       continue;
     bool const is_due = world_.now_ns() >= candidate.stop_ns;
-    if (is_due || (candidate.node->has_left() && world_.random.chance(1)))
+    bool const has_ended = candidate.node->has_left() && world_.random.chance(1);
+    if ((is_due || has_ended) && !is_needed(i))
       crash(i);
   }
   bool const is_timed = stopped_ns_ != 0 && setting_.weather == cluster_weather::stops;
@@ -232,6 +286,10 @@ std::string cluster_run::describe_partition(uint32_t partition) const {
     text += ": " + last_message();
   }
   return text;
+}
+
+bool cluster_run::is_up(size_t index) const {
+  return servers_[index]->is_up;
 }
 
 bool cluster_run::is_served(uint32_t partition) const {
@@ -293,6 +351,11 @@ void cluster_run::pump_server(size_t index) {
     return;
   for (auto const &answer : std::exchange(pumped.journal->early, {}))
     answer();
+  if (pumped.log != nullptr) {
+    for (auto const &answer : std::exchange(pumped.local->early, {}))
+      answer();
+    (void)pumped.log->progress();
+  }
   pumped.node->progress();
   for (const poold::deferred_reply &reply : pumped.mailbox->take())
     if (auto const it = pumped.sessions.find(reply.session); it != pumped.sessions.end())
@@ -335,9 +398,9 @@ size_t cluster_run::lost_count() {
     return server.ok() && server.value().self == run;
   };
   size_t missing = 0;
-  for (const poold::partition_record &partition : map.value().partitions) {
+  for (uint32_t const number : used_partitions()) {
     size_t up = 0;
-    for (const poold::replica &run : partition.replicas)
+    for (const poold::replica &run : map.value().partitions[number].replicas)
       for (auto const &each : servers_)
         up += each->is_up && each->stop_ns == 0 && each->reaches_etcd && each->gate != nullptr &&
               each->node->describe().map != nullptr && each->paused_until_ns <= world_.now_ns() &&
@@ -352,6 +415,8 @@ void cluster_run::disturb() {
   if (now_ns < disturbed_ns_ + 300 * ms || setting_.weather == cluster_weather::fair)
     return;
   disturbed_ns_ = now_ns;
+  if (storage_ != cluster_storage::memory && world_.random.chance(50))
+    disturb_disks();
   bool const all = setting_.weather == cluster_weather::all;
   bool const is_calm = now_ns < calm_until_ns_;
   size_t const index = world_.random.below(server_count_),
@@ -361,7 +426,7 @@ void cluster_run::disturb() {
       if (all || setting_.weather == cluster_weather::crashes) {
         if (!servers_[index]->is_up)
           start(index);
-        else if (lost_count() + 1 < copies_) {
+        else if (may_crash(index)) {
           crash(index);
           calm_until_ns_ = now_ns + 2 * lease_s * 1'000 * ms;
         }
@@ -369,7 +434,7 @@ void cluster_run::disturb() {
       break;
     case 7:
       if ((all || setting_.weather == cluster_weather::stops) && servers_[index]->is_up &&
-          servers_[index]->stop_ns == 0 && lost_count() + 1 < copies_)
+          servers_[index]->stop_ns == 0 && may_crash(index))
         stop(index);
       break;
     case 1:
@@ -390,10 +455,94 @@ void cluster_run::disturb() {
         store_.set_down(world_.random.chance(30));
       break;
     case 6:
-      if (!servers_[index]->is_up)
+      if (!servers_[index]->is_up && setting_.weather != cluster_weather::successions)
         start(index);
       break;
     default:
+      break;
+  }
+}
+
+// Whether the server may be lost. In a cluster of disks all may at once.
+bool cluster_run::may_crash(size_t index) {
+  bool const needs_copies =
+      storage_ != cluster_storage::disks || setting_.weather == cluster_weather::stops;
+  return needs_copies ? lost_count() + 1 < copies_ : !is_needed(index);
+}
+
+// The server has the only copy of something that its disk does not have yet.
+bool cluster_run::is_needed(size_t index) {
+  const server &candidate = *servers_[index];
+  return storage_ == cluster_storage::disks && candidate.is_up &&
+         !candidate.log->condition().is_whole && is_sole_copy(index);
+}
+
+// The server is the only one in the map for some partition.
+bool cluster_run::is_sole_copy(size_t index) {
+  auto const entry = store_.entries().find("/tanada/test/map");
+  auto const map = entry == store_.entries().end() ? result<poold::cluster_map>{status::no_entry}
+                                                   : poold::decode_map(entry->second.value);
+  return !map.ok() || std::ranges::any_of(used_partitions(), [&](uint32_t number) {
+    auto const &replicas = map.value().partitions[number].replicas;
+    return replicas.size() == 1 && replicas[0].server == "s" + std::to_string(index);
+  });
+}
+
+// The partitions that have objects.
+std::vector<uint32_t> cluster_run::used_partitions() {
+  std::vector<uint32_t> numbers{std::begin(cluster_stripe_partitions),
+                                std::end(cluster_stripe_partitions)};
+  for (size_t i = 0; i < cluster_namespace_count; i++)
+    numbers.push_back(poold::partition_of(space_of(i)));
+  return numbers;
+}
+
+// The power of all servers fails.
+void cluster_run::crash_all() {
+  for (size_t i = 0; i < server_count_; i++)
+    if (!may_crash(i))
+      return;
+  for (size_t i = 0; i < server_count_; i++)
+    crash(i);
+  outage_count_++;
+}
+
+// The server starts again with an empty disk, or one with a damaged block.
+void cluster_run::spoil_disk(size_t index, bool is_replaced) {
+  server &target = *servers_[index];
+  if (target.disk == nullptr || lost_count() + 1 >= copies_)
+    return;
+  crash(index);
+  if (is_replaced)
+    target.disk = std::make_unique<cluster_disk>(world_);
+  else if (target.disk->damage())
+    damage_count_++;
+  calm_until_ns_ = world_.now_ns() + 2 * lease_s * 1'000 * ms;
+}
+
+void cluster_run::disturb_disks() {
+  size_t const index = world_.random.below(server_count_);
+  cluster_disk *const disk = servers_[index]->disk.get();
+  bool const has_outages =
+      storage_ == cluster_storage::disks &&
+      (has_weather(cluster_weather::restarts) || setting_.weather == cluster_weather::disks);
+  bool const has_faults = disk != nullptr && has_weather(cluster_weather::disks);
+  switch (world_.random.below(4)) {
+    case 0:
+      if (has_outages)
+        crash_all();
+      break;
+    case 1:
+      if (has_faults)
+        disk->draw_faults();
+      break;
+    case 2:
+      if (has_faults)
+        disk->heal();
+      break;
+    default:
+      if (has_faults)
+        spoil_disk(index, world_.random.chance(50));
       break;
   }
 }
@@ -404,15 +553,27 @@ void cluster_run::heal() {
   cuts_.clear();
   for (size_t i = 0; i < server_count_; i++) {
     servers_[i]->paused_until_ns = 0;
-    if (servers_[i]->is_up && servers_[i]->stop_ns != 0)
+    if (servers_[i]->disk != nullptr)
+      servers_[i]->disk->heal();
+    set_etcd(i, true);
+  }
+  restart_ended();
+}
+
+// Servers that are stopped end, and start again like all others.
+void cluster_run::restart_ended() {
+  for (size_t i = 0; i < server_count_; i++) {
+    bool const is_stopping = servers_[i]->is_up && servers_[i]->stop_ns != 0;
+    if (is_stopping && !is_needed(i))
       crash(i);
     if (!servers_[i]->is_up)
       start(i);
-    set_etcd(i, true);
   }
 }
 
 void cluster_run::set_etcd(size_t index, bool is_reachable) {
+  if (!servers_[index]->is_up)
+    return;
   servers_[index]->reaches_etcd = is_reachable;
   store_.set_reachable(servers_[index]->coordinator->inner(), is_reachable);
 }
@@ -424,6 +585,7 @@ std::string cluster_run::run(uint32_t step_count) {
     pump();
     end_stops();
     disturb();
+    play();
     for (size_t index = 0; index < actors_.size(); index++)
       if (world_.random.chance(50))
         act(index);
@@ -440,23 +602,41 @@ std::string cluster_run::run(uint32_t step_count) {
 }
 
 // Without faults, the cluster must come to rest: every partition has all copies, and they are
-// equal. Each client reads every name once more.
+// equal. Each client reads every name once more. A cluster of disks has another outage before that,
+// so that only what the disks have counts.
 std::string cluster_run::settle() {
+  std::string difference = come_to_rest();
+  if (difference.empty() && storage_ == cluster_storage::disks) {
+    for (size_t i = 0; i < server_count_; i++)
+      crash(i);
+    difference = come_to_rest();
+  }
+  if (!difference.empty())
+    return "the cluster does not come to rest: " + difference;
+  read_all();
+  return {};
+}
+
+// Empty: the cluster is as it should be. Otherwise what is wrong with it.
+std::string cluster_run::come_to_rest() {
   heal();
   drop_clients();
   std::string difference = "never looked";
   for (uint64_t round = 0; round < settle_round_max; round++) {
     pump();
-    if (round % 200 == 199) {
-      difference = compare_copies();
-      if (difference.empty())
-        difference = find_garbage();
-      if (difference.empty())
-        break;
-    }
+    if (round % 200 != 199)
+      continue;
+    restart_ended();
+    difference = compare_copies();
+    if (difference.empty())
+      difference = find_garbage();
+    if (difference.empty())
+      break;
   }
-  if (!difference.empty())
-    return "the cluster does not come to rest: " + difference;
+  return difference;
+}
+
+void cluster_run::read_all() {
   for (int i = 0; i < 4'000; i++) {
     pump();
     size_t const index = world_.random.below(actors_.size());
@@ -470,7 +650,6 @@ std::string cluster_run::settle() {
     if (connect(index) && client.outstanding < cluster_outstanding_max && world_.random.chance(20))
       get(index);
   }
-  return {};
 }
 
 // Empty: each stripe belongs to an object that has a name.
@@ -522,6 +701,12 @@ std::string difference_of(const std::vector<copy_entry> &lhs, const std::vector<
 
 // Empty: all servers have the same map, every partition has its copies, and they are equal.
 std::string cluster_run::compare_copies() {
+  for (auto const &each : servers_)
+    if (!each->is_up)
+      return "a server does not start";
+  for (auto const &each : servers_)
+    if (each->log != nullptr && !each->log->condition().is_whole)
+      return "a log lacks changes";
   auto const map = servers_[0]->node->describe().map;
   for (auto const &each : servers_)
     if (map == nullptr || each->node->describe().map == nullptr ||

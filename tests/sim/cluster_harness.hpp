@@ -13,6 +13,7 @@
 #include "products/poold/catalog.hpp"
 #include "products/poold/cluster/node.hpp"
 #include "products/poold/session.hpp"
+#include "sim/cluster_disk.hpp"
 #include "sim/cluster_mistakes.hpp"
 #include "sim/coordinator.hpp"
 #include "sim/history.hpp"
@@ -22,10 +23,33 @@
 namespace tanada::test {
 
 inline constexpr size_t cluster_namespace_count = 2, cluster_name_count = 5;
+// Of the stripes of all objects.
+inline constexpr uint32_t cluster_stripe_partitions[] = {3, 77, 150, 201};
+// Each change without a known outcome multiplies the work of the check.
+inline constexpr size_t cluster_unknown_max = 40;
 inline constexpr uint32_t cluster_outstanding_max = 3;  // requests of a client
 
 // What happens to the cluster.
-enum class cluster_weather { fair, crashes, stops, cuts, pauses, etcd, all };
+enum class cluster_weather {
+  fair,
+  crashes,
+  stops,
+  cuts,
+  pauses,
+  etcd,
+  restarts,     // of all servers at once
+  disks,        // fail, are replaced, are damaged
+  exiles,       // of a primary from etcd and from a part of its clients
+  successions,  // a primary is lost whose backups differ, then the next one
+  all,          // except for the last two, which are sequences of events
+};
+
+// Where servers keep their objects.
+enum class cluster_storage {
+  memory,
+  mixed,  // some have a log. Clients make a part of their changes durable.
+  disks,  // all have a log. Clients make all of their changes durable.
+};
 
 struct cluster_setting {
   uint64_t seed = 1;
@@ -52,10 +76,11 @@ class skewed_clock final : public seams::clock {
 
 /**
  * Clients put, get, remove, rename and list names at whichever server is the primary, and get and
- * list them at backups. Servers crash
- * or are stopped, and start again empty, are paused, lose their connections to each other, to
- * clients and to etcd, and have clocks that differ. At most `copies` - 1 servers are lost at a
- * time.
+ * list them at backups. Servers crash or are stopped, and start again empty or with their disk, are
+ * paused, lose their connections to each other, to clients and to etcd, and have clocks that
+ * differ. At most `copies` - 1 servers are lost at a time: their memory, or in a cluster whose
+ * servers all have disks, the disk. There all servers may crash at once. Disks fail, are full or
+ * slow, and lose what was not synced when the power fails.
  *
  * Some objects are striped: their clients put and get stripes in hidden namespaces, with
  * connections of their own.
@@ -81,6 +106,14 @@ class cluster_run {
   // Reads that succeeded over connections for backups.
   size_t backup_read_count() const {
     return backup_read_count_;
+  }
+  // Crashes of all servers at once.
+  size_t outage_count() const {
+    return outage_count_;
+  }
+  // Disks of which a block was damaged.
+  size_t damage_count() const {
+    return damage_count_;
   }
 
  private:
@@ -119,9 +152,17 @@ class cluster_run {
   };
 
   void start(size_t index);
+  poold::membership_options member_options(size_t index);
+  bool open_log(size_t index);
   void crash(size_t index);
+  void crash_all();
+  bool may_crash(size_t index);
+  bool is_needed(size_t index);
+  bool is_sole_copy(size_t index);
+  static std::vector<uint32_t> used_partitions();
   void stop(size_t index);
   void end_stops();
+  bool is_up(size_t index) const;
   bool is_served(uint32_t partition) const;
   std::string describe_partition(uint32_t partition) const;
   void pause(size_t index);
@@ -131,7 +172,17 @@ class cluster_run {
   bool pump();
   void pump_server(size_t index);
   void disturb();
+  void disturb_disks();
+  void play();
+  void play_exile();
+  void play_succession();
+  std::vector<size_t> replicas_of(uint32_t partition);
+  void spoil_disk(size_t index, bool is_replaced);
+  bool has_weather(cluster_weather weather) const {
+    return setting_.weather == weather || setting_.weather == cluster_weather::all;
+  }
   void heal();
+  void restart_ended();
   void set_etcd(size_t index, bool is_reachable);
   void act(size_t index);
   bool connect(size_t index);
@@ -165,6 +216,9 @@ class cluster_run {
   std::vector<std::byte> contents(value_id value);
   value_id value_of(std::span<const std::byte> bytes);
   std::string settle();
+  std::string come_to_rest();
+  void read_all();
+  uint32_t durable_flag();
   std::string compare_copies();
   std::string find_garbage();
   void fail(std::string reason);
@@ -177,6 +231,7 @@ class cluster_run {
   sim::world world_;
   sim::coordinator_store store_;
   uint32_t copies_ = 2;
+  cluster_storage storage_ = cluster_storage::memory;
   size_t server_count_ = 3;
   std::vector<std::unique_ptr<server>> servers_;
   std::vector<actor> actors_;
@@ -184,13 +239,20 @@ class cluster_run {
   std::map<std::pair<size_t, size_t>, bool> cuts_;
   history history_;
   value_id next_value_ = 1;
-  size_t backup_read_count_ = 0;
+  size_t backup_read_count_ = 0, outage_count_ = 0, damage_count_ = 0;
+  size_t unknown_count_ = 0;  // changes without a known outcome
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
   uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
   uint64_t calm_until_ns_ = 0;  // no server loses its lease soon after another one's crash
   version_register versions_;
   std::set<wire::pool::striped_id> committed_;  // ids of objects that clients have committed
   std::string failure_;
+  // Of a sequence of events.
+  struct {
+    uint32_t step = 0;
+    uint64_t due_ns = 0;
+    std::vector<size_t> servers = {};  // that it is about
+  } play_;
 };
 
 }  // namespace tanada::test

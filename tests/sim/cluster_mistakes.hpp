@@ -36,6 +36,9 @@ enum class cluster_mistake {
   swept_open,            // stripes are removed although a reader has their object open
   swept_uncommitted,     // stripes of an object that is being written are removed
   equal_versions,        // servers count versions without regard to each other
+  dropped_version,       // a log drops an object with a version that it has had before
+  ignored_log_failure,   // a backup that could not write its log counts as a copy
+  unsynced_log,          // a log acknowledges changes before they are synced
 };
 
 // The gate of a server, with the planted mistake.
@@ -159,6 +162,12 @@ class mistaken_gate final : public poold::cluster_gate {
   }
   wire::pool::striped_id next_striped_id() override {
     return inner_.next_striped_id();
+  }
+  status check_log() const override {
+    return inner_.check_log();
+  }
+  bool may_be_repaired(uint32_t partition) const override {
+    return inner_.may_be_repaired(partition);
   }
   bool has_striped(poold::catalog &objects, const poold::striped_key &key) const override {
     bool const is_known = inner_.has_striped(objects, key);
@@ -301,6 +310,59 @@ class mistaken_journal final : public poold::journal {
   poold::journal &inner_;
   cluster_mistake const mistake_;
   version_register &versions_;
+};
+
+// The log of a server, with the planted mistake.
+class mistaken_log final : public poold::journal {
+ public:
+  mistaken_log(poold::journal &inner, cluster_mistake mistake) : inner_{inner}, mistake_{mistake} {}
+  void append(std::vector<poold::change> changes,
+              std::vector<poold::object_ref> superseded,
+              poold::journal_callback done) override {
+    bool const is_dropped = mistake_ == cluster_mistake::dropped_version && has_known(changes);
+    bool const is_early = mistake_ == cluster_mistake::unsynced_log;
+    if (is_dropped || is_early) {
+      if (done)
+        early.push_back([done] { done(status::ok); });
+      done = {};
+    }
+    if (is_dropped)
+      return;
+    bool const is_ignored = ignores_failures() && !changes.empty() && changes[0].is_replica;
+    if (is_ignored && done)
+      done = {[done](status) { done(status::ok); }, done.waits_for_disk()};
+    inner_.append(std::move(changes), std::move(superseded), std::move(done));
+  }
+  bool is_durable() const override {
+    return inner_.is_durable();
+  }
+  bool is_congested() const override {
+    return false;
+  }
+  poold::journal_condition condition() const override {
+    return ignores_failures() ? poold::journal_condition{} : inner_.condition();
+  }
+  std::vector<poold::object_place> unwritten_places(size_t count_max) const override {
+    return inner_.unwritten_places(count_max);
+  }
+
+  std::vector<std::function<void()>> early;
+
+ private:
+  bool ignores_failures() const {
+    return mistake_ == cluster_mistake::ignored_log_failure;
+  }
+  bool has_known(const std::vector<poold::change> &changes) {
+    bool is_known = false;
+    for (const poold::change &update : changes)
+      if (update.type == poold::change::kind::put)
+        is_known |= !versions_.insert(update.version).second;
+    return is_known;
+  }
+
+  poold::journal &inner_;
+  cluster_mistake const mistake_;
+  std::set<uint64_t> versions_;
 };
 
 }  // namespace tanada::test
