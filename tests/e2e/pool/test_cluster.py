@@ -561,63 +561,6 @@ def test_stripes_of_a_writer_that_is_killed_are_freed(striped):
     wait_for(lambda: used_sizes(striped) == before, "memory that is free")
 
 
-@pytest.fixture
-def durable(tmp_path):
-    """A cluster whose servers have logs, and that stripes objects from 1 MiB on."""
-    try:
-        running = Cluster(tmp_path, 3, "--stripe", "1MiB")
-    except (etcd.EtcdError, FileNotFoundError) as error:
-        pytest.skip(f"etcd: {error}")
-    for server in running.servers:
-        server.options += ("--backing", f"flash:{tmp_path}/log{server.port}")
-    try:
-        running.start()
-        yield running
-    finally:
-        running.end()
-
-
-def restart_all(cluster):
-    for server in cluster.servers:
-        server.kill()
-    for server in cluster.servers:
-        server.start()
-    cluster.wait_until_whole()
-
-
-def test_durable_objects_survive_all_servers(durable):
-    # Puts at each server in turn, so that each assigns a version right after it has got the
-    # previous one from another server.
-    for number in range(4):
-        for space in NAMESPACES:
-            done = pool(
-                "cp", "-q", "--durable", "-", durable.location(space, str(number)),
-                stdin=f"{space} {number}",
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
-    for _ in range(2):
-        restart_all(durable)
-        for number in range(4):
-            check(durable, str(number))
-    for server in durable.servers:
-        assert "could not be made durable" not in server.log()
-
-
-def test_durable_striped_objects_survive_all_servers(durable, tmp_path):
-    source = random_file(tmp_path, 6 * MIB)
-    url = durable.location("large", "object")
-    done = pool("cp", "-q", "--durable", source, url)
-    assert done.returncode == 0, done.stderr
-    used = sum(used_sizes(durable))
-    restart_all(durable)
-    assert digest(read_all(url)) == digest(source.read_bytes())
-    time.sleep(6)  # more than a search for stripes without an object
-    assert sum(used_sizes(durable)) > used - MIB
-    assert digest(read_all(url)) == digest(source.read_bytes())
-    assert pool("rm", url).returncode == 0
-    wait_for(lambda: sum(used_sizes(durable)) < MIB, "memory that is free")
-
-
 def test_calls_on_striped_objects(striped):
     done = subprocess.run(
         [BUILD / "bin/pool_striped"],
