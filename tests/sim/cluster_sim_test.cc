@@ -89,6 +89,7 @@ cluster_weather weather_of(cluster_mistake mistake) {
   switch (mistake) {
     case cluster_mistake::endless_lease:
       return cluster_weather::exiles;
+    case cluster_mistake::early_read:
     case cluster_mistake::unsynced_primary:
       return cluster_weather::successions;
     case cluster_mistake::lost_departure:
