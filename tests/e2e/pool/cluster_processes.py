@@ -25,7 +25,7 @@ class Server:
         return self.cluster.folder / f"{self.port}.ports"
 
     def used_size(self):
-        """The bytes of all objects in this server's memory."""
+        """The bytes of all objects of this server."""
         _, web_port = self.port_file().read_text().split()
         with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
