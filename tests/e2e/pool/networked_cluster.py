@@ -41,6 +41,7 @@ class Server:
         self.address = f"{SUBNET}.{10 + number}"
         self.name = f"{self.address}:{PORT}"
         self.log_path = cluster.folder / f"server{number}.log"
+        self.port_file = cluster.folder / f"server{number}.port"
         self.process = None
 
     def start(self):
@@ -48,10 +49,12 @@ class Server:
         if backing:
             backing += ["--log-size", LOG_SIZE]
         options = self.cluster.options
+        self.port_file.unlink(missing_ok=True)
         command = [
             *within(self.link), BUILD / "bin/tanada-poold", "--listen", self.address,
             "--port", PORT, "--size", SERVER_SIZE, "--segment-size", "2MiB", "--no-prefault",
-            "--key-file", self.cluster.keys, "--cluster", self.cluster.url,
+            "--port-file", self.port_file, "--key-file", self.cluster.keys,
+            "--cluster", self.cluster.url,
             "--copies", options.copies, "--lease", f"{options.lease}s", "--stripe", STRIPE,
             *backing,
         ]  # fmt: skip
@@ -210,8 +213,10 @@ class Cluster:
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def is_whole(self):
+        # Until the lease of its last run has ended, a server that was started again is not in the
+        # cluster, and is not missed either.
         status = self.status()
-        if status is None:
+        if status is None or not all(server.port_file.exists() for server in self.servers):
             return False
         if status["lost"] > 0:
             raise FaultError(f"{status['lost']} partitions are lost")
@@ -230,7 +235,10 @@ class Cluster:
     def wait_until_whole(self):
         """How many seconds it took."""
         begin_s = time.monotonic()
-        while not self.is_whole():
+        # Twice, since a server may not have seen the last map yet.
+        count = 0
+        while count < 2:
+            count = count + 1 if self.is_whole() else 0
             self.check_alive()
             if time.monotonic() > begin_s + self.options.limit:
                 raise FaultError(f"not whole in {self.options.limit} s: {self.status()}")
