@@ -152,6 +152,12 @@ void add_cluster_options(CLI::App &app, daemon_options &options) {
            options.repair_bandwidth,
            "bytes a second that are copied to servers which lack objects; 64MiB while clients "
            "change something and no limit otherwise, unless given");
+  app.add_option("--protocol",
+                 options.protocol,
+                 "the newest version of the protocol that is used: until a cluster's servers all "
+                 "have a later one")
+      ->check(CLI::Range(wire::pool::protocol_version_min, wire::pool::protocol_version))
+      ->capture_default_str();
   app.add_option("--etcd-ca", options.etcd_ca, "certificates that etcd's is checked with");
   app.add_option(
       "--etcd-certificate", options.etcd_certificate, "certificate of this server for etcd");

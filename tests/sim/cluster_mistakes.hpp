@@ -48,6 +48,9 @@ class mistaken_gate final : public poold::cluster_gate {
                 cluster_mistake mistake,
                 const std::set<wire::pool::striped_id> &committed)
       : inner_{inner}, mistake_{mistake}, committed_{committed} {}
+  uint32_t protocol() const override {
+    return inner_.protocol();
+  }
   status check_serving(uint32_t partition) const override {
     if (serves_endlessly())
       return status::ok;

@@ -1,7 +1,9 @@
-// Goal: a proposal that treats a server as gone has no effect once the server is back. Method: two
-// members over a simulated etcd, and a proposal that is held back until then.
+// Goals: a proposal that treats a server as gone has no effect once the server is back; the
+// protocol's version is one that all servers have, and only rises. Method: members over a simulated
+// etcd, and proposals that are held back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 
 #include "products/poold/cluster/membership.hpp"
@@ -66,9 +68,13 @@ class delayed_coordinator final : public seams::coordinator {
 };
 
 struct member {
-  member(sim::world &world, sim::coordinator_store &store, const std::string &name)
+  member(sim::world &world,
+         sim::coordinator_store &store,
+         const std::string &name,
+         uint32_t protocol = wire::pool::protocol_version)
       : clock{world}, client{store.open()} {
     membership_options options;
+    options.protocol = protocol;
     options.prefix = "/tanada/test/";
     options.self.self = {name, 1};
     options.copies = 2;
@@ -153,6 +159,65 @@ TEST_F(membership_sim, a_server_that_is_back_is_not_replaced_by_an_old_proposal)
   // The backup takes over as soon as that is right.
   store_.set_reachable(primary.client.inner(), false);
   EXPECT_TRUE(run_until([&] { return backup.is_primary(); }));
+}
+
+class membership_protocol_sim : public testing::Test {
+ protected:
+  template <class Condition>
+  bool run_until(Condition condition) {
+    for (int i = 0; i < 20'000 && !condition(); i++) {
+      world_.advance(1'000'000);
+      for (auto const &running : members_)
+        running->progress();
+    }
+    return condition();
+  }
+  member &add(const std::string &name, uint32_t protocol) {
+    members_.push_back(std::make_unique<member>(world_, store_, name, protocol));
+    return *members_.back();
+  }
+  bool has_version(uint32_t version) {
+    return run_until([&] {
+      return std::ranges::all_of(members_, [&](auto const &running) {
+        return running->self->map() != nullptr && running->self->protocol() == version;
+      });
+    });
+  }
+  static constexpr uint32_t newest = wire::pool::protocol_version, older = newest - 1;
+
+  sim::world world_{1};
+  sim::coordinator_store store_{world_, {}};
+  std::vector<std::unique_ptr<member>> members_;
+};
+
+TEST_F(membership_protocol_sim, what_is_new_waits_until_all_servers_have_it) {
+  add("first", older);
+  ASSERT_TRUE(has_version(older));
+  member &second = add("second", newest);
+  ASSERT_TRUE(has_version(older));
+  ASSERT_EQ(second.self->describe_outdated().count("first"), 1u);
+
+  // A server that is away may come back as it was.
+  members_.front()->self->leave();
+  ASSERT_TRUE(run_until([&] { return members_.front()->self->has_left(); }));
+  members_.erase(members_.begin());
+  int rounds = 0;
+  run_until([&] { return ++rounds > 5'000; });
+  EXPECT_EQ(second.self->protocol(), older);
+
+  add("first", newest);
+  EXPECT_TRUE(has_version(newest));
+  EXPECT_TRUE(second.self->describe_outdated().empty());
+}
+
+TEST_F(membership_protocol_sim, a_server_without_the_clusters_version_is_refused) {
+  member &first = add("first", newest);
+  ASSERT_TRUE(has_version(newest));
+  member &late = add("late", older);
+  ASSERT_TRUE(run_until([&] { return late.self->refusal() != nullptr; }));
+  EXPECT_NE(late.self->refusal()->find("the cluster uses version"), std::string::npos);
+  EXPECT_TRUE(run_until([&] { return late.self->has_left(); }));
+  EXPECT_EQ(first.self->protocol(), newest);
 }
 
 }  // namespace

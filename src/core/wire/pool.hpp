@@ -16,8 +16,11 @@
 
 namespace tanada::wire::pool {
 
-// A client of an earlier version cannot read striped objects. All else is the same.
+// A client of an earlier version cannot read striped objects. All else is the same. The servers of
+// a cluster agree on a version, see poold::membership, and use what is new in one once all of them
+// have it. So a message between servers may change only for connections of a new version.
 inline constexpr uint32_t protocol_version = 6, protocol_version_min = 5;
+inline constexpr uint32_t striping_version = 6;      // the first one with striped objects
 inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;

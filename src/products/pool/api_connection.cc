@@ -17,7 +17,7 @@ const char *environment_or(const char *variable, const char *fallback) {
   return value != nullptr && *value != 0 ? value : fallback;
 }
 
-status apply_environment(tnd_pool_config &config) {
+status apply_environment(tnd_pool_config &config, pool::client_settings &settings) {
   TND_TRY(environment_duration_ns("TND_POOL_TIMEOUT", config.timeout_ns));
   static constexpr std::string_view switches[] = {"off", "on", "0", "1"};
   uint32_t shared_memory = config.shared_memory;
@@ -28,6 +28,10 @@ status apply_environment(tnd_pool_config &config) {
   TND_TRY(environment_choice("TND_POOL_RING", ring_choices, ring_choice));
   config.flags = (config.flags & ~uint32_t{TND_POOL_NO_RING}) | ring_choice * TND_POOL_NO_RING;
   TND_TRY(environment_count("TND_POOL_DEVICE_INDEX", 0, 1024, config.device_index));
+  TND_TRY(environment_count("TND_POOL_PROTOCOL",
+                            wire::pool::protocol_version_min,
+                            wire::pool::protocol_version,
+                            settings.version));
   config.key_file = environment_or("TND_POOL_KEY_FILE", config.key_file);
   config.fabric = environment_or("TND_POOL_FABRIC", config.fabric);
   return status::ok;
@@ -54,7 +58,7 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
   TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE | TND_POOL_NO_RING));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
-  TND_TRY(apply_environment(config));
+  TND_TRY(apply_environment(config, settings));
   if (config.key_file != nullptr)
     TND_TRY(read_client_key(config.key_file, settings));
   if (config.fabric != nullptr)

@@ -24,6 +24,9 @@ class cluster_gate {
  public:
   virtual ~cluster_gate() = default;
 
+  // The version of the protocol that all servers of the cluster have. It only rises.
+  virtual uint32_t protocol() const = 0;
+
   // ok: this server is the primary of the partition, and its lease holds. stale: another server is
   // primary. again: this server is not ready yet, or has no lease.
   virtual status check_serving(uint32_t partition) const = 0;

@@ -59,6 +59,7 @@ status daemon::create_service() {
   service_->cluster = node_ != nullptr ? &node_->changes() : nullptr;
   service_->limits.ring_poll_ns = std::min(options_.ring_poll_ns, ring_poll_ns_max);
   service_->stripe_size = node_ != nullptr ? options_.stripe_size : 0;
+  service_->version_max = options_.protocol;
   service_->started_ns = seams::monotonic_clock().now_ns();
   auto keys = read_keys(options_.key_file);
   if (!keys.ok())

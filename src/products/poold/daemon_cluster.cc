@@ -169,6 +169,7 @@ membership_options daemon::make_membership(const std::string &cluster_name) cons
   member.self.domain = options_.domain;
   member.self.weight = std::max<uint64_t>(options_.size >> 20, 1);
   member.self.is_durable = journal_ != nullptr ? 1 : 0;
+  member.protocol = options_.protocol;
   member.copies = options_.copies;
   member.new_identity = identity_create();
   member.may_create_anew = options_.is_new_cluster;

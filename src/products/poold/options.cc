@@ -39,6 +39,7 @@ constexpr std::string_view keys[] = {"listen",
                                      "stripe",
                                      "lease",
                                      "repair_bandwidth",
+                                     "protocol",
                                      "etcd_ca",
                                      "etcd_certificate",
                                      "etcd_key",
@@ -153,8 +154,8 @@ constexpr amount_option amount_options[] = {
     {"ring_poll", &daemon_options::ring_poll_ns, set_duration},
     {"write_behind", &daemon_options::write_behind_ns, set_duration}};
 
-// Besides these, there are the counts: port, web_port, workers, clients and copies.
-static_assert(std::size(text_options) + std::size(truth_options) + std::size(amount_options) + 5 ==
+// Besides these, there are the counts: port, web_port, workers, clients, copies and protocol.
+static_assert(std::size(text_options) + std::size(truth_options) + std::size(amount_options) + 6 ==
               std::size(keys));
 
 // Set one option from its text in the file or the environment.
@@ -182,6 +183,9 @@ status set_option(daemon_options &options,
     return set_count(source, 1, 65536, options.client_count_max);
   if (key == "copies")
     return set_count(source, 1, 3, options.copies);
+  if (key == "protocol")
+    return set_count(
+        source, wire::pool::protocol_version_min, wire::pool::protocol_version, options.protocol);
   return fail_unknown(key, where);
 }
 

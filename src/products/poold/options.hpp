@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/result.hpp"
+#include "core/wire/pool.hpp"
 #include "products/poold/server.hpp"
 #include "products/poold/pool_memory.hpp"
 
@@ -42,7 +43,8 @@ struct daemon_options {
   uint32_t copies = 2;                        // of a new cluster's objects
   uint64_t stripe_size = uint64_t{64} << 20;  // larger objects are striped; 0: none
   uint64_t lease_ns = 5'000'000'000;
-  uint64_t repair_bandwidth = 0;  // bytes a second; 0: see repair_budget
+  uint64_t repair_bandwidth = 0;                     // bytes a second; 0: see repair_budget
+  uint32_t protocol = wire::pool::protocol_version;  // the newest version of it that is used
   std::string etcd_ca, etcd_certificate, etcd_key, etcd_user, etcd_password_file;
   std::string port_file;  // "PORT [WEB_PORT]" is written to it once the daemon serves
   std::map<std::string, uint64_t> quotas;

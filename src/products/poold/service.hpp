@@ -63,6 +63,7 @@ struct service {
   data_mover *fabric = nullptr;     // null: bytes travel only over streams
   cluster_gate *cluster = nullptr;  // null: this is the pool's only server
   uint64_t stripe_size = 0;         // of a cluster: larger objects are striped; 0: none
+  uint32_t version_max = wire::pool::protocol_version;  // of the protocol
   service_counters counters{};
   refusal_log refusals{};
   ring_budget rings{memory.capacity()};

@@ -424,10 +424,10 @@ status session::identify(std::span<const std::byte> body) {
 status session::hello(std::span<const std::byte> body) {
   hello_message request;
   TND_TRY(decode(body, request));
-  if (request.version < protocol_version_min || request.version > protocol_version) {
+  if (request.version < protocol_version_min || request.version > service_.version_max) {
     reject(status::not_supported,
            "this daemon supports only versions " + std::to_string(protocol_version_min) + " to " +
-               std::to_string(protocol_version) + " of the protocol");
+               std::to_string(service_.version_max) + " of the protocol");
     return status::ok;
   }
   if (!request.namespace_name.empty() && !is_allowed_name(request.namespace_name))

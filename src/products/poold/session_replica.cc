@@ -178,13 +178,6 @@ status session::on_cluster_drain(std::span<const std::byte> body) {
 status session::require_peer(const replica_request &request) {
   if (service_.cluster == nullptr || has_namespace_)
     return fail(status::invalid, "this pool belongs to no cluster");
-  if (client_version_ != protocol_version)
-    return fail(
-        status::not_supported,
-        "the servers of a cluster need the same version of the protocol: this one has {}, the "
-        "other one {}",
-        protocol_version,
-        client_version_);
   TND_TRY(require_writer());
   if (!keys_->empty() && !key_->allows_all())
     return fail(status::access, "key {} is not valid for all namespaces", key_id_);

@@ -17,12 +17,12 @@ status session::require_striping() {
     set_last_message("a striped object is read by its primary only");
     return status::again;
   }
-  if (client_version_ >= protocol_version)
+  if (client_version_ >= striping_version)
     return status::ok;
   return fail(status::not_supported,
               "the object is striped over the servers of the pool: its client needs a library with "
               "version {} of the protocol or a later one, and has {}",
-              protocol_version,
+              striping_version,
               client_version_);
 }
 
@@ -65,7 +65,8 @@ status session::on_stripe_places(std::span<const std::byte> body) {
   stripe_places_reply reply = service_.cluster->stripe_places();
   // The names of the hidden namespaces are longer by "/255" or "/fragments".
   bool const is_long = fragment_space_name(namespace_name_).size() > name_size_max;
-  reply.stripe_size = is_long ? 0 : service_.stripe_size;
+  bool const has_stripes = !is_long && service_.cluster->protocol() >= striping_version;
+  reply.stripe_size = has_stripes ? service_.stripe_size : 0;
   reply.erasure = service_.cluster->erasure_of(namespace_name_);
   send_reply(reply);
   return status::ok;

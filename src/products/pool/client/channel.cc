@@ -40,13 +40,14 @@ result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> co
                                                const std::string &space,
                                                const key *client_key,
                                                uint64_t deadline_ns,
-                                               bool reads_backup) {
+                                               bool reads_backup,
+                                               uint32_t version) {
   std::unique_ptr<channel> created{new channel{std::move(connection)}};
   empty_message answer;
   if (reads_backup)
     TND_TRY(created->exchange_step(
         kind::read_backup, empty_message{}, kind::read_backup, answer, deadline_ns));
-  status const code = created->handshake(space, client_key, deadline_ns);
+  status const code = created->handshake(space, client_key, deadline_ns, version);
   if (code != status::ok)
     return code;
   return created;
@@ -125,8 +126,12 @@ result<locate_reply> channel::locate(std::unique_ptr<seams::stream> connection,
   return location;
 }
 
-status channel::handshake(const std::string &space, const key *client_key, uint64_t deadline_ns) {
+status channel::handshake(const std::string &space,
+                          const key *client_key,
+                          uint64_t deadline_ns,
+                          uint32_t version) {
   hello_message hello;
+  hello.version = version;
   hello.namespace_name = space;
   hello.nonce = random_bytes();
   if (client_key != nullptr)

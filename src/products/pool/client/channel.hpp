@@ -32,13 +32,15 @@ using reply_handler = std::function<void(const reply &)>;
 class channel {
  public:
   // Carries out the handshake over a connected stream. `reads_backup`: the connection is for reads
-  // only, and to any server of a cluster that has a copy of the namespace. `access`: one side's
+  // only, and to any server of a cluster that has a copy of the namespace. `version`: of the
+  // protocol, which the peer may not have: `not_supported`. `access`: one side's
   // proof is wrong, or the key does not allow the namespace.
   static result<std::unique_ptr<channel>> open(std::unique_ptr<seams::stream> connection,
                                                const std::string &space,
                                                const key *client_key,
                                                uint64_t deadline_ns,
-                                               bool reads_backup = false);
+                                               bool reads_backup = false,
+                                               uint32_t version = wire::pool::protocol_version);
   ~channel();
 
   // Returns the identity of the daemon at the other end, before any handshake. The connection stays
@@ -135,7 +137,10 @@ class channel {
   explicit channel(std::unique_ptr<seams::stream> connection);
   status connection_error(status code, const std::string &reason) const;
   status handshake_error(status code) const;
-  status handshake(const std::string &space, const key *client_key, uint64_t deadline_ns);
+  status handshake(const std::string &space,
+                   const key *client_key,
+                   uint64_t deadline_ns,
+                   uint32_t version);
   template <class Message, class Reply>
   status exchange_step(wire::pool::kind message_kind,
                        const Message &request,

@@ -91,8 +91,12 @@ result<std::unique_ptr<channel>> client::open_channel(std::unique_ptr<seams::str
                                                       bool reads_backup) {
   bool const uses_rings = settings_.rings && connection->is_local() && !daemon_.space.empty();
   const key *const client_key = settings_.client_key ? &*settings_.client_key : nullptr;
-  auto opened =
-      channel::open(std::move(connection), daemon_.space, client_key, deadline_ns, reads_backup);
+  auto opened = channel::open(std::move(connection),
+                              daemon_.space,
+                              client_key,
+                              deadline_ns,
+                              reads_backup,
+                              settings_.version);
   if (!opened.ok() || !uses_rings)
     return opened;
   TND_TRY(opened.value()->enter_rings(deadline_ns));
@@ -283,6 +287,7 @@ status client::connect_once(uint64_t deadline_ns, bool reads_only) {
 status client::adopt_channel(std::unique_ptr<channel> opened) {
   channel_ = std::move(opened);
   epoch_++;
+  stripe_size_max_.reset();  // it changes while servers are upgraded
   shared_ = channel_->terms().shares_memory != 0;
   reason_ = settings_.shared_memory ? channel_->terms().reason : "shared memory is turned off";
   if (!dial_reason_.empty())

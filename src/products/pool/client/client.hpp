@@ -39,8 +39,9 @@ struct client_settings {
   bool shared_memory = true;
   bool rings = true;  // requests go through shared memory where possible
   uint32_t device_index = 0;
-  std::string fabric = {};  // libfabric provider; empty: no fabric
-  dialer dial = {};         // empty: sockets
+  std::string fabric = {};                          // libfabric provider; empty: no fabric
+  uint32_t version = wire::pool::protocol_version;  // of the protocol
+  dialer dial = {};                                 // empty: sockets
   device_opener open_device = device_copy::for_process;
   // Returns whether the connecting thread is likely to send memory of the device.
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;

@@ -176,7 +176,8 @@ status client::fetch_places(stripe_places_reply &places) {
 // Whether an object of this size is to be striped. An error counts as no: the object's own request
 // reports it.
 bool client::is_striped_size(uint64_t size) {
-  if (!is_cluster_ || size <= striped_size_min || is_hidden_namespace(daemon_.space) ||
+  bool const has_stripes = is_cluster_ && settings_.version >= striping_version;
+  if (!has_stripes || size <= striped_size_min || is_hidden_namespace(daemon_.space) ||
       daemon_.space.empty())
     return false;
   stripe_places_reply places;

@@ -64,8 +64,12 @@ bool replica_link::connect() {
     changes_.report_problem(options_.peer, "it cannot be reached");
     return false;
   }
-  auto opened = pool::channel::open(
-      std::move(connection).value(), {}, options_.key ? &*options_.key : nullptr, deadline_ns);
+  auto opened = pool::channel::open(std::move(connection).value(),
+                                    {},
+                                    options_.key ? &*options_.key : nullptr,
+                                    deadline_ns,
+                                    false,
+                                    options_.version());
   if (!opened.ok()) {
     bool const is_key = opened.error() == status::access;
     changes_.report_problem(options_.peer,

@@ -34,6 +34,11 @@ class replica_link {
     size_t outstanding_count_max = 512;        // requests
     uint64_t outstanding_size_max = 64 << 20;  // bytes of objects
     uint64_t connect_timeout_ns = 2'000'000'000;
+    // Of the protocol, for the next connection. What servers send each other is the same in all
+    // versions so far, so that a connection stays when it rises.
+    std::function<uint32_t()> version = [] {
+      return wire::pool::protocol_version;
+    };
   };
   replica_link(options settings, replication &changes, catalog &objects);
   ~replica_link();

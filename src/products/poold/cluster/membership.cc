@@ -50,6 +50,7 @@ void membership::progress() {
   if (lease_ != seams::no_lease && !is_renewing_ && time_ns >= renew_ns_)
     renew_lease();
   propose_if_due();
+  raise_protocol();
   administer_some();
   report_fragments();
   log_silence();
@@ -183,8 +184,11 @@ void membership::announce() {
   seams::transaction_change note;  // stays when the server is lost
   note.key = known_prefix() + options_.self.self.server;
   note.value = put.value;
+  seams::transaction_change version;  // stays, too
+  version.key = version_prefix() + options_.self.self.server;
+  version.value = std::to_string(options_.protocol);
   store_.transact({{presence_key(), 0}},
-                  {std::move(put), std::move(note)},
+                  {std::move(put), std::move(note), std::move(version)},
                   [this, attempt](result<seams::transaction_outcome> outcome) {
                     if (attempt != attempt_ || stage_ != stage::announcing)
                       return;
@@ -241,6 +245,9 @@ void membership::apply_range(const seams::coordinated_range &range) {
   known_.clear();
   schemes_.clear();
   fragment_counts_.clear();
+  versions_.clear();
+  stored_protocol_ = 0;
+  stored_revision_ = 0;
   bool has_map = false;
   for (const seams::coordinated_entry &entry : range.entries) {
     has_map |= entry.key == map_key();
@@ -251,6 +258,7 @@ void membership::apply_range(const seams::coordinated_range &range) {
         "pool: etcd has lost the map of cluster {}: the cluster cannot change until etcd has its "
         "data again",
         identity_);
+  update_protocol();
   update_present();
   on_change_();
 }
@@ -265,6 +273,7 @@ void membership::watch_from(uint64_t revision) {
           return retry_later(stage::reading);
         for (const seams::watch_event &event : events.value())
           apply_event(event);
+        update_protocol();
         update_present();
         on_change_();
       });
@@ -276,6 +285,8 @@ void membership::apply_event(const seams::watch_event &event) {
   remove_setting(event.entry.key);
   presences_.erase(event.entry.key);
   known_.erase(event.entry.key);
+  if (event.entry.key.starts_with(version_prefix()))
+    versions_.erase(event.entry.key.substr(version_prefix().size()));
   if (event.entry.key.starts_with(drain_prefix()))
     draining_.erase(event.entry.key.substr(drain_prefix().size()));
   if (event.entry.key == map_key())
@@ -296,6 +307,8 @@ void membership::apply_entry(const seams::coordinated_entry &entry) {
     return;
   } else if (entry.key.starts_with(drain_prefix())) {
     draining_.insert(entry.key.substr(drain_prefix().size()));
+  } else if (entry.key == version_key() || entry.key.starts_with(version_prefix())) {
+    apply_version(entry);
   } else if (entry.key.starts_with(presence_prefix()) || entry.key.starts_with(known_prefix())) {
     auto presence = decode_presence(entry.value);
     auto &list = entry.key.starts_with(known_prefix()) ? known_ : presences_;

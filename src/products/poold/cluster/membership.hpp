@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/wire/pool.hpp"
 #include "core/wire/pool_erasure.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "seams/clock/clock.hpp"
@@ -23,6 +24,8 @@ struct membership_options {
   std::string prefix;    // of the cluster's keys, such as "/tanada/NAME/"
   server_presence self;  // `run` is unique among all runs of the server
   uint32_t copies = 1;   // of a new cluster
+  // The newest version of the protocol that this server uses.
+  uint32_t protocol = wire::pool::protocol_version;
   uint64_t lease_s = 5;
   std::string new_identity;  // of a cluster that this server creates
   // Of the cluster that the objects of an earlier run belong to; empty: none.
@@ -44,7 +47,12 @@ struct membership_options {
  * server can have seen the presence disappear. All servers watch presences and map, and each may
  * propose the next map by compare-and-swap.
  *
- * **Thread safety** progress() and propose() by one thread. lease_end_ns() and map() by any.
+ * A server announces the newest version of the protocol that it has. The cluster's version is the
+ * lowest one of all servers that were not removed. It is stored, and only rises, so that what needs
+ * it can be relied on. A server without the cluster's version may not be in the cluster.
+ *
+ * **Thread safety** progress() and propose() by one thread. lease_end_ns(), protocol() and map() by
+ * any.
  */
 class membership {
  public:
@@ -137,6 +145,13 @@ class membership {
     return servers;
   }
 
+  // The version of the protocol that all servers of the cluster have.
+  uint32_t protocol() const noexcept {
+    return protocol_.load(std::memory_order_acquire);
+  }
+  // Servers with an earlier version than this one, by name, with a text about that.
+  std::map<std::string, std::string> describe_outdated() const;
+
   // Leaves the cluster, and lets others take over at once: a transaction replaces this server in
   // the map and removes its presence. It is made again for each newer map until it succeeds.
   // Nothing may be served any more, and every change must be settled.
@@ -200,6 +215,16 @@ class membership {
   std::string presence_key() const {
     return presence_prefix() + options_.self.self.server;
   }
+  std::string version_key() const {
+    return options_.prefix + "protocol";
+  }
+  std::string version_prefix() const {
+    return options_.prefix + "protocols/";
+  }
+  void apply_version(const seams::coordinated_entry &entry);
+  void update_protocol();
+  uint32_t lowest_protocol() const;
+  void raise_protocol();
   void retry_later(stage next);
   void grant_lease();
   void announce();
@@ -258,6 +283,12 @@ class membership {
   std::map<std::string, server_presence> presences_;           // by key
   std::map<std::string, server_presence> known_;               // by key
   std::set<std::string> draining_;                             // names of servers
+  std::map<std::string, uint32_t> versions_;  // announced ones of the protocol, by server
+  uint32_t stored_protocol_ = 0;              // of the cluster; 0: none is stored
+  uint64_t stored_revision_ = 0;              // of its key
+  bool is_raising_ = false;                   // a transaction is outstanding
+  uint64_t raise_ns_ = 0;                     // when the next one may be sent
+  std::atomic<uint32_t> protocol_{wire::pool::protocol_version_min};
   std::map<std::string, wire::pool::erasure_scheme> schemes_;  // by namespace
   std::map<std::string, fragment_count> fragment_counts_;      // by server
   fragment_count fragment_count_;                              // of this server

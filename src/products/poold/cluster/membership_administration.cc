@@ -182,6 +182,7 @@ void membership::send_administration(const cluster_map &candidate) {
     changes.push_back(removal_of(known_prefix() + request.server));
     changes.push_back(removal_of(drain_prefix() + request.server));
     changes.push_back(removal_of(count_prefix() + request.server));
+    changes.push_back(removal_of(version_prefix() + request.server));
   }
   if (changes.empty())
     return finish_administration(status::ok);

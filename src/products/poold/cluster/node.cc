@@ -44,6 +44,7 @@ replication::options cluster_node::make_changes(journal *local) {
           .lease_end_ns = [this] { return membership_.lease_end_ns(); },
           .wake = [this] { wake(); },
           .silence_ns = [this] { return membership_.silence_ns(); },
+          .protocol = [this] { return membership_.protocol(); },
           .drain =
               [this](auto const &server, bool is_draining, auto done) {
                 post([this, server, is_draining, done = std::move(done)] {
@@ -79,7 +80,10 @@ void cluster_node::attach(catalog &objects) {
   objects_ = &objects;
   seams::clock *const clock = options_.member.clock;
   channels_ = std::make_unique<peer_channels>(
-      peer_channels::options{.key = options_.key, .dial = options_.dial, .clock = clock});
+      peer_channels::options{.key = options_.key,
+                             .dial = options_.dial,
+                             .clock = clock,
+                             .version = [this] { return membership_.protocol(); }});
   sweeper_ = std::make_unique<stripe_sweeper>(
       stripe_sweeper::options{.address = options_.member.self.address,
                               .clock = clock,
@@ -126,6 +130,7 @@ void cluster_node::apply_changes() {
   auto const map = membership_.map();
   changes_.set_known(membership_.known());
   changes_.set_fragments(membership_.schemes(), membership_.fragment_counts());
+  changes_.set_outdated(membership_.describe_outdated());
   objects_->exclude_changes([&] { changes_.apply_map(map, membership_.present()); });
   {
     lock_guard lock{mutex_};
@@ -210,7 +215,11 @@ void cluster_node::begin_link(const server_presence &server) {
                                                            .key = options_.key,
                                                            .dial = dial,
                                                            .clock = options_.member.clock,
-                                                           .page_size = options_.page_size},
+                                                           .page_size = options_.page_size,
+                                                           .version =
+                                                               [this] {
+                                                                 return membership_.protocol();
+                                                               }},
                                      changes_,
                                      *objects_);
   if (is_threaded_.load())

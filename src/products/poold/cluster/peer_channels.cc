@@ -14,7 +14,7 @@ constexpr uint64_t reconnect_ns = 500'000'000;
 }  // namespace
 
 peer_channels::peer_channels(options settings) : options_{std::move(settings)} {
-  TND_ASSERT(options_.dial);
+  TND_ASSERT(options_.dial && options_.version);
 }
 
 void peer_channels::progress() {
@@ -38,8 +38,12 @@ pool::channel *peer_channels::channel_to(const std::string &address) {
   auto connection = options_.dial(address, deadline_ns);
   if (!connection.ok())
     return nullptr;
-  auto opened = pool::channel::open(
-      std::move(connection).value(), {}, options_.key ? &*options_.key : nullptr, deadline_ns);
+  auto opened = pool::channel::open(std::move(connection).value(),
+                                    {},
+                                    options_.key ? &*options_.key : nullptr,
+                                    deadline_ns,
+                                    false,
+                                    options_.version());
   if (opened.ok())
     entry.channel = std::move(opened).value();
   return entry.channel.get();

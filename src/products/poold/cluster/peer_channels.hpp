@@ -24,6 +24,8 @@ class peer_channels {
         dial;
     seams::clock *clock = &seams::monotonic_clock();
     uint64_t connect_timeout_ns = 1'000'000'000;
+    // Of the protocol that the cluster uses.
+    std::function<uint32_t()> version = [] { return wire::pool::protocol_version; };
   };
   explicit peer_channels(options settings);
 

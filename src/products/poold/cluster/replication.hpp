@@ -52,6 +52,7 @@ class replication final : public journal, public cluster_gate {
     std::function<uint64_t()> lease_end_ns;
     std::function<void()> wake;            // the owner calls progress() soon
     std::function<uint64_t()> silence_ns;  // see membership
+    std::function<uint32_t()> protocol;    // see membership
     // Post the requests of operators.
     std::function<void(const std::string &server, bool is_draining, std::function<void(status)>)>
         drain;
@@ -88,6 +89,9 @@ class replication final : public journal, public cluster_gate {
   }
 
   // ---- cluster_gate
+  uint32_t protocol() const override {
+    return options_.protocol ? options_.protocol() : wire::pool::protocol_version;
+  }
   status check_serving(uint32_t partition) const override;
   bool may_reply(uint32_t partition) const override;
   uint64_t term(uint32_t partition) const override;
@@ -141,6 +145,8 @@ class replication final : public journal, public cluster_gate {
     return fragments_;
   }
   std::vector<server_presence> servers() const;
+  // What operators read of servers that have an earlier version of the protocol, by name.
+  void set_outdated(std::map<std::string, std::string> texts);
   void apply_map(std::shared_ptr<const cluster_map> map,
                  const std::vector<server_presence> &present);
   // As membership::map_editor.
@@ -341,6 +347,7 @@ class replication final : public journal, public cluster_gate {
   fragment_counts fragment_counts_ TND_GUARDED_BY(mutex_);
   fragment_directory fragments_;
   std::map<std::string, std::string> problems_ TND_GUARDED_BY(mutex_);  // by server
+  std::map<std::string, std::string> outdated_ TND_GUARDED_BY(mutex_);  // by server
 };
 
 }  // namespace tanada::poold

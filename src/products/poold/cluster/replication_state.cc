@@ -51,7 +51,9 @@ std::map<std::string, wire::pool::cluster_server> replication::describe_servers(
     bool const is_linked = queues_.contains(server.self.server);
     wire::pool::cluster_server &entry = servers[server.self.server];
     entry = {server.self.server, server.address, server.domain, uint8_t(state)};
-    if (is_linked && problem != problems_.end())
+    if (auto const outdated = outdated_.find(server.self.server); outdated != outdated_.end())
+      entry.problem = outdated->second;
+    if (is_linked && problem != problems_.end() && !problem->second.empty())
       entry.problem = problem->second;
   };
   for (const server_presence &server : known_)
@@ -174,6 +176,11 @@ void replication::clear_losses(std::function<void(status)> done) {
 void replication::set_known(std::vector<server_presence> servers) {
   lock_guard lock{mutex_};
   known_ = std::move(servers);
+}
+
+void replication::set_outdated(std::map<std::string, std::string> texts) {
+  lock_guard lock{mutex_};
+  outdated_ = std::move(texts);
 }
 
 void replication::report_problem(const replica &peer, const std::string &problem) {
