@@ -60,6 +60,10 @@ void add_readers(CLI::App &pool, std::function<int()> &chosen) {
                       "list names that contain it after the prefix once, up to it: / for a folder");
   add_connection(*command, list);
 
+  command->add_flag("--one-server",
+                    list.one_server,
+                    "namespaces of the server that the URL names, not of its whole cluster");
+
   auto &stat = add<pool_stat_options>(
       pool,
       "stat",

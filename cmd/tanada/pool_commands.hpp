@@ -20,6 +20,7 @@ void add_pool(CLI::App &app, std::function<int()> &chosen);
 
 struct pool_list_options : pool_options {
   std::string url;
+  bool one_server = false;  // namespaces of the named server only, not of its cluster
   std::string delimiter;  // "": none
 };
 int pool_list(const pool_list_options &options);

@@ -1,8 +1,11 @@
 // cmd/tanada/pool_objects.cc: tanada pool ls, stat, mv and rm.
+#include <algorithm>
 #include <cstdio>
+#include <map>
 
 #include "pool_commands.hpp"
 #include "pool_location.hpp"
+#include "pool_members.hpp"
 #include "text.hpp"
 
 namespace tanada::command {
@@ -70,23 +73,79 @@ int list_entry(void *context_ptr, const char *name, const tnd_pool_info *info) {
   return 0;
 }
 
-int list_namespace(void *context_ptr, const char *name, const tnd_pool_namespace_info *info) {
-  auto &report = *static_cast<command_report *>(context_ptr);
+// A namespace of the pool. All servers that have a copy have the same objects, apart from those that
+// are still being copied; memory is bound to it on each of them.
+struct pool_space {
+  tnd_pool_namespace_info about{};
+  std::vector<std::string> servers;  // of a cluster
+};
+
+struct space_context {
+  std::string server;  // that lists; empty: the pool is one server
+  std::map<std::string, pool_space> spaces;
+};
+
+int add_namespace(void *context_ptr, const char *name, const tnd_pool_namespace_info *info) {
+  auto &context = *static_cast<space_context *>(context_ptr);
+  pool_space &space = context.spaces[name];
+  tnd_pool_namespace_info &about = space.about;
+  about.object_count = std::max(about.object_count, info->object_count);
+  about.used = std::max(about.used, info->used);
+  about.quota = std::max(about.quota, info->quota);
+  about.owned += info->owned;
+  about.segment_count += info->segment_count;
+  if (!context.server.empty())
+    space.servers.push_back(context.server);
+  return 0;
+}
+
+void print_namespace(const std::string &name, const pool_space &space, command_report &report) {
+  tnd_pool_namespace_info const &about = space.about;
   if (report.json()) {
-    report.document()["namespaces"].push_back({{"name", name},
-                                               {"object_count", info->object_count},
-                                               {"used", info->used},
-                                               {"owned", info->owned},
-                                               {"quota", info->quota},
-                                               {"segment_count", info->segment_count}});
-    return 0;
+    nlohmann::json entry{{"name", name},
+                         {"object_count", about.object_count},
+                         {"used", about.used},
+                         {"owned", about.owned},
+                         {"quota", about.quota},
+                         {"segment_count", about.segment_count}};
+    if (!space.servers.empty())
+      entry["servers"] = space.servers;
+    report.document()["namespaces"].push_back(entry);
+    return;
   }
   std::printf("%-14s  %12s used  %12s owned  %s\n",
-              count_text(info->object_count, "object").c_str(),
-              size_text(double(info->used)).c_str(),
-              size_text(double(info->owned)).c_str(),
+              count_text(about.object_count, "object").c_str(),
+              size_text(double(about.used)).c_str(),
+              size_text(double(about.owned)).c_str(),
               printable(name).c_str());
-  return 0;
+}
+
+// The namespaces of the pool, in a cluster those of all servers.
+void list_namespaces(const pool_list_options &options,
+                     tnd_pool *pool,
+                     const pool_session &session,
+                     command_report &report) {
+  std::vector<pool_member> members;
+  tnd_status code =
+      options.one_server ? TND_OK : connect_members(pool, session.config(), members);
+  space_context context;
+  if (code == TND_OK && members.empty())
+    code = tnd_pool_list_namespaces(pool, nullptr, add_namespace, &context);
+  for (pool_member const &member : members) {
+    context.server = member.name;
+    tnd_status listed = member.code;
+    if (listed == TND_OK)
+      listed =
+          tnd_pool_list_namespaces(member.connection.get(), nullptr, add_namespace, &context);
+    if (listed != TND_OK)
+      report.fail("server " + member.name,
+                  listed,
+                  member.code == TND_OK ? tnd_last_message() : member.reason);
+  }
+  if (code != TND_OK)
+    report.fail(options.url, code);
+  for (auto const &[name, space] : context.spaces)
+    print_namespace(name, space, report);
 }
 
 void print_object(const location &source, const tnd_pool_info &info) {
@@ -120,10 +179,16 @@ nlohmann::json statistics_json(const tnd_pool_statistics &statistics) {
           {"uptime_s", double(statistics.uptime_ns) / 1e9}};
 }
 
+struct pool_counts {
+  tnd_pool_statistics sum{};
+  uint64_t owned = 0;  // by the namespace, on the server that serves it
+  std::vector<member_counts> members;
+};
+
 void print_pool(const location &source,
                 const tnd_pool_connection &link,
-                const tnd_pool_statistics &statistics,
-                uint64_t owned) {
+                const pool_counts &counts) {
+  tnd_pool_statistics const &statistics = counts.sum;
   auto const size = [](uint64_t bytes) {
     return size_text(double(bytes));
   };
@@ -143,7 +208,7 @@ void print_pool(const location &source,
               duration_text(double(statistics.uptime_ns) / 1e9).c_str());
   std::printf("  namespace %s used, %s owned, %s, quota %s\n",
               size(statistics.space_used).c_str(),
-              size(owned).c_str(),
+              size(counts.owned).c_str(),
               count_text(statistics.space_object_count, "object").c_str(),
               statistics.space_quota != 0 ? size(statistics.space_quota).c_str() : "none");
   std::printf(
@@ -154,27 +219,62 @@ void print_pool(const location &source,
       (unsigned long long)statistics.opens,
       (unsigned long long)statistics.evictions,
       (unsigned long long)statistics.errors);
+  for (auto const &[name, part] : counts.members)
+    std::printf("  server    %s: %s of %s used, %s, %s written, %s read, up %s\n",
+                printable(name).c_str(),
+                size(part.used).c_str(),
+                size(part.capacity).c_str(),
+                count_text(part.object_count, "object").c_str(),
+                size(part.written_size).c_str(),
+                size(part.read_size).c_str(),
+                duration_text(double(part.uptime_ns) / 1e9).c_str());
 }
 
-void stat_pool(const location &source, tnd_pool *pool, command_report &report) {
+// The counters of the pool; in a cluster they are the sums of all servers.
+tnd_status count_pool(const location &source,
+                      tnd_pool *pool,
+                      const pool_session &session,
+                      pool_counts &counts,
+                      command_report &report) {
+  counts.sum.struct_size = sizeof counts.sum;
+  tnd_status code = tnd_pool_get_statistics(pool, &counts.sum);
+  if (code == TND_OK)
+    code = namespace_owned(pool, source.address.space, counts.owned);
+  std::vector<std::string> problems;
+  if (code == TND_OK)
+    code = count_members(pool, session.config(), counts.members, problems);
+  for (std::string const &problem : problems)
+    report.fail(source.text(), -TND_EPEER, problem);
+  sum_counts(counts.members, counts.sum);
+  return code;
+}
+
+void stat_pool(const location &source,
+               tnd_pool *pool,
+               const pool_session &session,
+               command_report &report) {
   tnd_pool_connection link{};
   link.struct_size = sizeof link;
-  tnd_pool_statistics counts{};
-  counts.struct_size = sizeof counts;
+  pool_counts counts;
   tnd_status code = tnd_pool_get_connection(pool, &link);
   if (code == TND_OK)
-    code = tnd_pool_get_statistics(pool, &counts);
-  uint64_t owned = 0;
-  if (code == TND_OK)
-    code = namespace_owned(pool, source.address.space, owned);
+    code = count_pool(source, pool, session, counts, report);
   if (code != TND_OK)
     return report.fail(source.text(), code);
   if (!report.json())
-    return print_pool(source, link, counts, owned);
-  nlohmann::json statistics = statistics_json(counts);
-  statistics["namespace_owned"] = owned;
-  report.document() = {{"connection", connection_json(space_url(source.address), link)},
-                       {"statistics", statistics}};
+    return print_pool(source, link, counts);
+  nlohmann::json statistics = statistics_json(counts.sum);
+  statistics["namespace_owned"] = counts.owned;
+  report.document()["connection"] = connection_json(space_url(source.address), link);
+  report.document()["statistics"] = statistics;
+  for (auto const &[name, part] : counts.members) {
+    nlohmann::json entry = statistics_json(part);
+    for (const char *const of_namespace :
+         {"namespace_used", "namespace_object_count", "namespace_quota"})
+      entry.erase(of_namespace);
+    entry["name"] = name;
+    report.document()["servers"].push_back(entry);
+  }
 }
 
 }  // namespace
@@ -189,10 +289,8 @@ int pool_list(const pool_list_options &options) {
   pool_session session{options, report};
   tnd_pool *const pool = session.connect(target->address);
   if (is_of_pool) {
-    tnd_status const code =
-        pool == nullptr ? TND_OK : tnd_pool_list_namespaces(pool, nullptr, list_namespace, &report);
-    if (code != TND_OK)
-      report.fail(options.url, code);
+    if (pool != nullptr)
+      list_namespaces(options, pool, session, report);
     return report.finish();
   }
   list_context context{report};
@@ -217,7 +315,7 @@ int pool_stat(const pool_stat_options &options) {
   if (pool == nullptr)
     return report.finish();
   if (target->address.object.empty()) {
-    stat_pool(*target, pool, report);
+    stat_pool(*target, pool, session, report);
     return report.finish();
   }
   tnd_pool_info info{};

@@ -70,6 +70,10 @@ class pool_session {
   // Returns a connection that the session owns. nullptr: it failed, and the error was reported.
   tnd_pool *connect(const pool::address &address);
 
+  const tnd_pool_config &config() const noexcept {
+    return config_;
+  }
+
   // Each connection with its URL, its path, why it has no better path, and the bytes transferred,
   // in total and by path.
   nlohmann::json connections_json() const;

@@ -5,12 +5,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <thread>
 
 #include "interruption.hpp"
 #include "pool_commands.hpp"
 #include "pool_location.hpp"
+#include "pool_members.hpp"
 #include "pool_top_view.hpp"
 #include "text.hpp"
 
@@ -49,8 +51,12 @@ bool is_quit_within(double seconds, bool has_keyboard) {
 
 class top {
  public:
-  top(const pool_top_options &options, tnd_pool *pool, const pool::address &address, bool is_live)
-      : options_{options}, pool_{pool}, space_{address.space}, is_live_{is_live} {
+  top(const pool_top_options &options,
+      tnd_pool *pool,
+      const tnd_pool_config &config,
+      const pool::address &address,
+      bool is_live)
+      : options_{options}, config_{config}, pool_{pool}, space_{address.space}, is_live_{is_live} {
     view_.url = space_url(address);
   }
 
@@ -61,7 +67,12 @@ class top {
       return code;
     if (tnd_status const code = namespace_owned(pool_, space_, view_.owned); code != TND_OK)
       return code;
-    view_.rates = rates_between(previous_ ? &*previous_ : nullptr, view_.current);
+    if (tnd_status const code = sample_servers(); code != TND_OK)
+      return code;
+    if (view_.servers.empty())
+      view_.rates = rates_between(previous_ ? &*previous_ : nullptr, view_.current);
+    else
+      view_.rates = sum_of(view_.servers);
     if (previous_)
       view_.history.push_back(view_.rates);
     if (view_.history.size() > history_count_max)
@@ -86,12 +97,29 @@ class top {
   }
 
  private:
+  // The servers of a cluster. One that does not answer is left out of this sample.
+  tnd_status sample_servers() {
+    std::vector<member_counts> members;
+    std::vector<std::string> problems;
+    tnd_status const code = count_members(pool_, config_, members, problems);
+    view_.servers.clear();
+    for (auto const &[name, counts] : members) {
+      auto const [it, is_new] = server_samples_.try_emplace(name, counts);
+      view_.servers.push_back({name, counts, rates_between(is_new ? nullptr : &it->second, counts)});
+      it->second = counts;
+    }
+    sum_counts(members, view_.current);
+    return code;
+  }
+
   pool_top_options const &options_;
+  tnd_pool_config const config_;
   tnd_pool *const pool_;
   std::string const space_;
   bool const is_live_;
   top_view view_{};
   std::optional<tnd_pool_statistics> previous_;
+  std::map<std::string, tnd_pool_statistics> server_samples_;  // the last ones, by name
 };
 
 }  // namespace
@@ -114,7 +142,7 @@ int pool_top(const pool_top_options &options) {
   std::optional<interruption_screen> screen;
   if (is_live)
     screen.emplace(has_keyboard);
-  top shown{options, pool, target->address, is_live};
+  top shown{options, pool, session.config(), target->address, is_live};
   for (uint32_t sample_count = 1;; sample_count++) {
     tnd_status const code = shown.sample();
     if (code != TND_OK && !is_live) {

@@ -53,6 +53,19 @@ pool_rates rates_between(const tnd_pool_statistics *previous, const tnd_pool_sta
           rate(&tnd_pool_statistics::errors)};
 }
 
+pool_rates sum_of(const std::vector<top_server> &servers) {
+  pool_rates sum;
+  for (top_server const &server : servers)
+    for (double pool_rates::*value : {&pool_rates::written,
+                                      &pool_rates::read,
+                                      &pool_rates::commits,
+                                      &pool_rates::opens,
+                                      &pool_rates::evictions,
+                                      &pool_rates::errors})
+      sum.*value += server.rates.*value;
+  return sum;
+}
+
 std::string sparkline(const std::vector<double> &values, size_t width) {
   static constexpr const char *steps[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   size_t const first = values.size() > width ? values.size() - width : 0;
@@ -120,12 +133,35 @@ std::string top_text(const top_view &view, unsigned width) {
         std::tuple{"evictions", view.rates.evictions, current.evictions},
         std::tuple{"errors", view.rates.errors, current.errors}})
     add_line(text, width, "%-10s %12.0f/s  %12llu", name, rate, (unsigned long long)total);
+  for (top_server const &server : view.servers)
+    add_line(text,
+             width,
+             "server     %s  %s of %s used  %s/s written  %s/s read",
+             printable(server.name).c_str(),
+             size(server.current.used).c_str(),
+             size(server.current.capacity).c_str(),
+             size_text(server.rates.written).c_str(),
+             size_text(server.rates.read).c_str());
   return text;
 }
 
+namespace {
+
+nlohmann::json rates_json(const pool_rates &rates) {
+  return {{"written_size", rates.written},
+          {"read_size", rates.read},
+          {"commits", rates.commits},
+          {"opens", rates.opens},
+          {"evictions", rates.evictions},
+          {"errors", rates.errors}};
+}
+
+}  // namespace
+
 nlohmann::json top_json(const top_view &view) {
   tnd_pool_statistics const &current = view.current;
-  return {{"url", view.url},
+  nlohmann::json document = {
+          {"url", view.url},
           {"uptime_s", double(current.uptime_ns) / 1e9},
           {"client_count", current.client_count},
           {"capacity", current.capacity},
@@ -141,13 +177,15 @@ nlohmann::json top_json(const top_view &view) {
           {"opens", current.opens},
           {"evictions", current.evictions},
           {"errors", current.errors},
-          {"per_second",
-           {{"written_size", view.rates.written},
-            {"read_size", view.rates.read},
-            {"commits", view.rates.commits},
-            {"opens", view.rates.opens},
-            {"evictions", view.rates.evictions},
-            {"errors", view.rates.errors}}}};
+          {"per_second", rates_json(view.rates)}};
+  for (top_server const &server : view.servers)
+    document["servers"].push_back({{"name", server.name},
+                                   {"uptime_s", double(server.current.uptime_ns) / 1e9},
+                                   {"capacity", server.current.capacity},
+                                   {"used", server.current.used},
+                                   {"object_count", server.current.object_count},
+                                   {"per_second", rates_json(server.rates)}});
+  return document;
 }
 
 }  // namespace tanada::command

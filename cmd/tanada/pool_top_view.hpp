@@ -21,6 +21,15 @@ pool_rates rates_between(const tnd_pool_statistics *previous, const tnd_pool_sta
 // Draws the last `width` values in eight steps of height, scaled to the largest.
 std::string sparkline(const std::vector<double> &values, size_t width);
 
+// A server of a cluster.
+struct top_server {
+  std::string name;
+  tnd_pool_statistics current;
+  pool_rates rates;
+};
+
+pool_rates sum_of(const std::vector<top_server> &servers);
+
 struct top_view {
   std::string url;
   tnd_pool_connection connection;
@@ -28,6 +37,7 @@ struct top_view {
   pool_rates rates;
   std::vector<pool_rates> history;  // oldest first, including this one
   uint64_t owned = 0;               // bytes bound to the namespace
+  std::vector<top_server> servers = {};  // of a cluster, whose sums `current` and `rates` are
 };
 
 // Lines of at most `width` columns, each with a line break.

@@ -61,5 +61,16 @@ TEST(pool_top, the_bar_is_the_share_that_is_used) {
   EXPECT_EQ(top_json(view)["used"], 25);
 }
 
+TEST(pool_top, servers_of_a_cluster_have_lines_and_sums) {
+  top_view view{"u", {}, sample(1, 0), {}, {}};
+  view.servers = {{"a:1", sample(1, 0), {.written = 3}}, {"b:1", sample(1, 0), {.written = 4}}};
+  EXPECT_EQ(sum_of(view.servers).written, 7);
+  EXPECT_NE(top_text(view, 100).find("server     b:1  25 B of 100 B used"), std::string::npos)
+      << top_text(view, 100);
+  EXPECT_EQ(top_json(view)["servers"][1]["per_second"]["written_size"], 4);
+  view.servers.clear();
+  EXPECT_FALSE(top_json(view).contains("servers"));
+}
+
 }  // namespace
 }  // namespace tanada::command

@@ -87,7 +87,8 @@ enum {
 /** Flags of a connection. */
 enum {
   TND_POOL_NO_NAMESPACE = 1, /**< the URL may lack a namespace: the connection then serves only
-                                tnd_pool_list_namespaces(), other requests return -EINVAL */
+                                tnd_pool_list_namespaces(), tnd_pool_get_statistics() and the calls
+                                on clusters, other requests return -EINVAL */
   TND_POOL_NO_RING = 2 /**< requests on the daemon's node use the UNIX socket, not a ring in shared
                           memory; TND_POOL_RING=auto|off */
 };
@@ -211,7 +212,8 @@ TND_API TND_NODISCARD tnd_status tnd_pool_register(tnd_pool *pool,
                                                    uint32_t memory) TND_NOEXCEPT;
 TND_API TND_NODISCARD tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) TND_NOEXCEPT;
 
-/** Request the daemon's counters. */
+/** Request the counters of the daemon that the connection uses, in a cluster of one of its servers.
+ * Without a namespace, those of the namespace are 0. */
 TND_API TND_NODISCARD tnd_status
 tnd_pool_get_statistics(tnd_pool *pool, tnd_pool_statistics *statistics) TND_NOEXCEPT;
 

@@ -615,7 +615,8 @@ status session::on_statistics(std::span<const std::byte> body) {
   empty_message request;
   TND_TRY(decode(body, request));
   auto const of_all = service_.objects.statistics();
-  auto const of_space = service_.objects.statistics_for(namespace_id_);
+  namespace_statistics const of_space =
+      has_namespace_ ? service_.objects.statistics_for(namespace_id_) : namespace_statistics{};
   auto const &counters = service_.counters;
   const catalog &objects = service_.objects;
   send_reply(statistics_reply{counters.client_count.load(),

@@ -319,7 +319,7 @@ status refuse_without_namespace(kind request) {
   if (request < kind::create || request > last_kind || request == kind::close ||
       request == kind::note || request == kind::mapped_reads)
     return status::protocol;
-  set_last_message("the connection has no namespace: it can only list the pool's namespaces");
+  set_last_message("the connection has no namespace: it only lists namespaces and counts");
   return status::invalid;
 }
 
@@ -379,7 +379,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
       kind(head.kind) < kind::namespaces || kind(head.kind) == kind::create_striped ||
       kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict ||
       kind(head.kind) == kind::fragment_places;
-  if (!has_namespace_ && needs_namespace)
+  if (!has_namespace_ && needs_namespace && kind(head.kind) != kind::statistics)
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
   if (service_.cluster != nullptr && has_namespace_ && needs_namespace) {
