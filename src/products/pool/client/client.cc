@@ -124,6 +124,12 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
   }
 }
 
+// Whether a cluster's servers may soon answer otherwise. busy: the server is shutting down.
+bool client::may_end_soon(status code) {
+  return code == status::stale || code == status::again || code == status::peer_lost ||
+         code == status::timed_out || code == status::busy;
+}
+
 // The servers of a cluster are tried in turn until one serves the namespace: one of them may have
 // failed, and its successor not be ready yet.
 result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool reads_only) {
@@ -132,9 +138,7 @@ result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool 
   for (bool was_redirected = false;;) {
     search_round round;
     auto opened = try_servers(deadline_ns, round);
-    bool const may_change = opened.error() == status::stale || opened.error() == status::again ||
-                            opened.error() == status::peer_lost ||
-                            opened.error() == status::timed_out;
+    bool const may_change = may_end_soon(opened.error());
     if (opened.ok() || !is_cluster() || !may_change)
       return opened;
     if (!silence)
@@ -165,7 +169,8 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, searc
       return opened;
     last = opened.error();
     bool const is_elsewhere = last == status::stale || last == status::again;
-    bool const is_down = last == status::peer_lost || last == status::timed_out;
+    bool const is_down =
+        last == status::peer_lost || last == status::timed_out || last == status::busy;
     if (last == status::again)
       reason = last_message();
     if (is_elsewhere) {

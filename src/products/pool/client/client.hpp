@@ -191,6 +191,7 @@ class client {
   status adopt_channel(std::unique_ptr<channel> opened);
   // Connects to the server that serves the namespace, whichever of the cluster that is. While no
   // server does and `reads_only` is set, to one that has a copy.
+  static bool may_end_soon(status code);
   result<std::unique_ptr<channel>> find_server(uint64_t deadline_ns, bool reads_only);
   struct search_round {
     bool is_redirected = false;          // a server named another one that has not been tried
