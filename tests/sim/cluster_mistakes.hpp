@@ -143,8 +143,8 @@ class mistaken_gate final : public poold::cluster_gate {
                      std::function<void(status)> done) override {
     return inner_.set_erasure(setting, std::move(done));
   }
-  std::vector<uint8_t> note_fragments(
-      poold::catalog &objects, const wire::pool::fragment_report_request &report) override {
+  std::vector<uint8_t> note_fragments(poold::catalog &objects,
+                                      const wire::pool::fragment_report_request &report) override {
     return inner_.note_fragments(objects, report);
   }
   wire::pool::fragment_places_reply fragment_places(const poold::striped_key &key) const override {

@@ -1,17 +1,22 @@
 """A cluster of real servers and a real etcd, for tests."""
 
+import hashlib
 import pathlib
+import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 
-from commands import BUILD, environment, pool, pool_json, wait_for
+from commands import BUILD, LIMIT_S, environment, pool, pool_json, wait_for
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "fixtures"))
 import etcd  # noqa: E402
 
 LEASE_S = 2
+MIB = 1 << 20
 NAMESPACES = [f"space{i}" for i in range(12)]  # in different partitions
 
 
@@ -38,7 +43,7 @@ class Server:
             [
                 BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", "64MiB",
                 "--segment-size", "2MiB", "--no-prefault", "--cluster", self.cluster.url,
-                "--copies", "2", "--lease", f"{self.cluster.lease_s}s", "--web",
+                "--copies", str(self.cluster.copies), "--lease", f"{self.cluster.lease_s}s", "--web",
                 "--port-file", self.port_file(), *self.options,
             ],
             env={**environment(), "TND_LOG": "info"},
@@ -60,6 +65,8 @@ class Server:
 
 class Cluster:
     """An etcd and servers."""
+
+    copies = 2
 
     def __init__(self, folder, count, *options, lease_s=LEASE_S):
         self.folder, self.lease_s = folder, lease_s
@@ -123,3 +130,73 @@ def fill(cluster):
 def check(cluster, name="first"):
     for space in NAMESPACES:
         assert cluster.text(space, name) == f"{space} {name}"
+
+
+class Writer(threading.Thread):
+    """Puts one version after the other, and remembers the acknowledged one."""
+
+    def __init__(self, cluster, space):
+        super().__init__(daemon=True)
+        self.cluster, self.space = cluster, space
+        self.begun = self.acknowledged = 0
+        self.longest_gap_s, self.acknowledged_s = 0.0, None
+        self.errors = []
+        self.is_ending = False
+
+    def run(self):
+        while not self.is_ending:
+            self.begun += 1
+            done = self.cluster.put(self.space, "counter", str(self.begun))
+            if done.returncode == 0:
+                self.acknowledged = self.begun
+                time_s = time.monotonic()
+                gap_s = time_s - (self.acknowledged_s or time_s)
+                self.longest_gap_s = max(self.longest_gap_s, gap_s)
+                self.acknowledged_s = time_s
+            else:
+                self.errors.append(done.stderr)
+
+    def check(self):
+        value = int(self.cluster.text(self.space, "counter"))
+        assert self.acknowledged <= value <= self.begun, (self.space, self.errors)
+
+
+def end_writers(writers):
+    for writer in writers:
+        writer.is_ending = True
+    for writer in writers:
+        writer.join(LIMIT_S)
+        writer.check()
+
+
+def wait_until_missed(cluster, server):
+    """A server that is back before its lease has ended would not be missed yet."""
+    wait_for(lambda: cluster.entry(server)["state"] != "up", "a server that is missed")
+
+
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def random_file(folder, size, seed=1):
+    path = folder / f"random{seed}"
+    path.write_bytes(random.Random(seed).randbytes(size))
+    return path
+
+
+def read_all(url):
+    done = pool("cat", url, text=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def used_sizes(cluster):
+    return [server.used_size() for server in cluster.servers]
+
+
+def restart_all(cluster):
+    for server in cluster.servers:
+        server.kill()
+    for server in cluster.servers:
+        server.start()
+    cluster.wait_until_whole()

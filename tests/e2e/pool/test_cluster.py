@@ -1,7 +1,5 @@
 """Three real servers and a real etcd: what was acknowledged stays, whichever server is lost."""
 
-import hashlib
-import random
 import signal
 import subprocess
 import threading
@@ -10,7 +8,21 @@ import urllib.request
 
 import etcd
 import pytest
-from cluster_processes import LEASE_S, NAMESPACES, Cluster, check, fill
+from cluster_processes import (
+    LEASE_S,
+    MIB,
+    NAMESPACES,
+    Cluster,
+    Writer,
+    check,
+    digest,
+    end_writers,
+    fill,
+    random_file,
+    read_all,
+    used_sizes,
+    wait_until_missed,
+)
 from commands import BUILD, LIMIT_S, environment, pool, pool_json, wait_for
 
 STOP_LIMIT_S = 10  # of a commit while a server stops, on a busy machine; a lease is 30 s
@@ -40,48 +52,6 @@ def test_any_server_leads_to_the_one_that_serves(cluster):
     assert status["copies"] == 2 and status["offline"] == 0 and status["lost"] == 0
     shares = [server["primaries"] for server in status["servers"]]
     assert len(shares) == 3 and all(share > 40 for share in shares), shares
-
-
-class Writer(threading.Thread):
-    """Puts one version after the other, and remembers the acknowledged one."""
-
-    def __init__(self, cluster, space):
-        super().__init__(daemon=True)
-        self.cluster, self.space = cluster, space
-        self.begun = self.acknowledged = 0
-        self.longest_gap_s, self.acknowledged_s = 0.0, None
-        self.errors = []
-        self.is_ending = False
-
-    def run(self):
-        while not self.is_ending:
-            self.begun += 1
-            done = self.cluster.put(self.space, "counter", str(self.begun))
-            if done.returncode == 0:
-                self.acknowledged = self.begun
-                time_s = time.monotonic()
-                gap_s = time_s - (self.acknowledged_s or time_s)
-                self.longest_gap_s = max(self.longest_gap_s, gap_s)
-                self.acknowledged_s = time_s
-            else:
-                self.errors.append(done.stderr)
-
-    def check(self):
-        value = int(self.cluster.text(self.space, "counter"))
-        assert self.acknowledged <= value <= self.begun, (self.space, self.errors)
-
-
-def end_writers(writers):
-    for writer in writers:
-        writer.is_ending = True
-    for writer in writers:
-        writer.join(LIMIT_S)
-        writer.check()
-
-
-def wait_until_missed(cluster, server):
-    """A server that is back before its lease has ended would not be missed yet."""
-    wait_for(lambda: cluster.entry(server)["state"] != "up", "a server that is missed")
 
 
 def test_each_server_is_killed_while_clients_write(cluster):
@@ -440,28 +410,7 @@ def test_a_wrong_address_of_etcd_is_an_error(tmp_path):
     assert time.monotonic() - begin_s < LIMIT_S / 2
 
 
-MIB = 1 << 20
 LARGE = 72 * MIB  # more than a server's memory
-
-
-def random_file(folder, size, seed=1):
-    path = folder / f"random{seed}"
-    path.write_bytes(random.Random(seed).randbytes(size))
-    return path
-
-
-def used_sizes(cluster):
-    return [server.used_size() for server in cluster.servers]
-
-
-def digest(data):
-    return hashlib.sha256(data).hexdigest()
-
-
-def read_all(url):
-    done = pool("cat", url, text=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_an_object_is_larger_than_a_server(striped, tmp_path):

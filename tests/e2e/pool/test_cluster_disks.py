@@ -2,19 +2,20 @@
 
 import time
 
+import etcd
 import pytest
-from commands import pool, wait_for
-from test_cluster import (
+from cluster_processes import (
     MIB,
     NAMESPACES,
     Cluster,
     check,
     digest,
-    etcd,
     random_file,
     read_all,
+    restart_all,
     used_sizes,
 )
+from commands import pool, wait_for
 
 
 @pytest.fixture
@@ -31,14 +32,6 @@ def durable(tmp_path):
         yield running
     finally:
         running.end()
-
-
-def restart_all(cluster):
-    for server in cluster.servers:
-        server.kill()
-    for server in cluster.servers:
-        server.start()
-    cluster.wait_until_whole()
 
 
 def test_durable_objects_survive_all_servers(durable):

@@ -3,9 +3,10 @@
 import random
 import shutil
 
+import etcd
 import pytest
+from cluster_processes import Cluster
 from commands import pool, wait_for
-from test_cluster import Cluster, etcd
 
 
 def test_a_server_that_lost_its_flash_gets_more_than_its_memory_again(tmp_path):

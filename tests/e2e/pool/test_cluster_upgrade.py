@@ -3,9 +3,9 @@
 import signal
 
 import commands
+import etcd
 import pytest
-from commands import LIMIT_S, pool, pool_json, wait_for
-from test_cluster import (
+from cluster_processes import (
     MIB,
     NAMESPACES,
     Cluster,
@@ -13,12 +13,12 @@ from test_cluster import (
     check,
     digest,
     end_writers,
-    etcd,
     fill,
     random_file,
     read_all,
     used_sizes,
 )
+from commands import LIMIT_S, pool, pool_json, wait_for
 
 STRIPE = ("--stripe", "1MiB")
 OLDER = ("--protocol", "5")

@@ -2,13 +2,13 @@
 
 import json
 
+from cluster_processes import MIB, NAMESPACES, fill
 from commands import pool, pool_json
-from test_cluster import MIB, NAMESPACES, cluster, fill  # noqa: F401
 
 SIZE = 2 * MIB
 
 
-def test_namespaces_of_all_servers_are_listed(cluster):  # noqa: F811
+def test_namespaces_of_all_servers_are_listed(cluster):
     fill(cluster)
     cluster.must_put("large", "object", "x" * SIZE)
     entries = {}
@@ -30,7 +30,7 @@ def test_namespaces_of_all_servers_are_listed(cluster):  # noqa: F811
     assert sum("large" in [entry["name"] for entry in listed] for listed in own) == 2, own
 
 
-def test_counts_are_those_of_all_servers(cluster):  # noqa: F811
+def test_counts_are_those_of_all_servers(cluster):
     fill(cluster)
     cluster.must_put("large", "object", "x" * SIZE)
     document = pool_json("stat", cluster.location("large"))
@@ -53,7 +53,7 @@ def test_counts_are_those_of_all_servers(cluster):  # noqa: F811
     assert all(f"server     {server.name} " in text for server in cluster.servers), text
 
 
-def test_a_server_that_is_lost_is_left_out(cluster):  # noqa: F811
+def test_a_server_that_is_lost_is_left_out(cluster):
     fill(cluster)
     cluster.servers[2].kill()
     done = pool("ls", cluster.location(""), "--timeout", 5)

@@ -27,9 +27,34 @@ fragment_repairer::fragment_repairer(options settings,
   TND_ASSERT(options_.page_size > 0);
 }
 
+namespace {
+
+// Partitions, by number: the term in which this server serves them, or 0, and since when.
+using served_partitions = std::array<std::pair<uint64_t, uint64_t>, partition_count>;
+
+// Whether this server serves other partitions than before.
+bool update_served(const replication &changes, served_partitions &served, uint64_t now_ns) {
+  bool is_changed = false;
+  for (uint32_t i = 0; i < partition_count; i++) {
+    bool const is_served = changes.may_reply(i) && changes.check_serving(i) == status::ok;
+    uint64_t const term = is_served ? changes.term(i) : 0;
+    if (served[i].first == term)
+      continue;
+    served[i] = {term, now_ns};
+    is_changed = true;
+  }
+  return is_changed;
+}
+
+}  // namespace
+
+// At once when servers come or go, or a partition gets another primary: until its search, nobody
+// counts what the partition's objects lack.
 bool fragment_repairer::is_search_due() {
+  uint64_t const now_ns = options_.clock->now_ns();
   auto servers = changes_.servers();
-  bool const is_due = options_.clock->now_ns() >= search_ns_ || servers != servers_;
+  bool is_due = now_ns >= search_ns_ || servers != servers_;
+  is_due = update_served(changes_, served_, now_ns) || is_due;
   servers_ = std::move(servers);
   return is_due;
 }
@@ -95,12 +120,8 @@ bool fragment_repairer::knows_reports(const std::string &namespace_name) {
   uint32_t const partition = partition_of(namespace_name);
   TND_ASSERT(partition < partition_count);
   uint64_t const now_ns = options_.clock->now_ns(), term = changes_.term(partition);
-  auto &[known_term, begin_ns] = served_[partition];
-  if (known_term != term) {
-    known_term = term;
-    begin_ns = now_ns;
-  }
-  return now_ns >= begin_ns + wait_period_count * options_.period_ns;
+  auto const &[known_term, begin_ns] = served_[partition];
+  return known_term == term && now_ns >= begin_ns + wait_period_count * options_.period_ns;
 }
 
 bool fragment_repairer::build(const gap &wanted) {

@@ -279,15 +279,15 @@ class membership {
   std::atomic<uint64_t> lease_sent_ns_{0};
   bool is_silent_ = false;  // etcd has not answered for a while
   std::atomic<std::shared_ptr<const cluster_map>> map_;
-  uint64_t map_revision_ = 0;                                  // of the map's key; 0: no map exists
-  std::map<std::string, server_presence> presences_;           // by key
-  std::map<std::string, server_presence> known_;               // by key
-  std::set<std::string> draining_;                             // names of servers
-  std::map<std::string, uint32_t> versions_;  // announced ones of the protocol, by server
-  uint32_t stored_protocol_ = 0;              // of the cluster; 0: none is stored
-  uint64_t stored_revision_ = 0;              // of its key
-  bool is_raising_ = false;                   // a transaction is outstanding
-  uint64_t raise_ns_ = 0;                     // when the next one may be sent
+  uint64_t map_revision_ = 0;                         // of the map's key; 0: no map exists
+  std::map<std::string, server_presence> presences_;  // by key
+  std::map<std::string, server_presence> known_;      // by key
+  std::set<std::string> draining_;                    // names of servers
+  std::map<std::string, uint32_t> versions_;          // announced ones of the protocol, by server
+  uint32_t stored_protocol_ = 0;                      // of the cluster; 0: none is stored
+  uint64_t stored_revision_ = 0;                      // of its key
+  bool is_raising_ = false;                           // a transaction is outstanding
+  uint64_t raise_ns_ = 0;                             // when the next one may be sent
   std::atomic<uint32_t> protocol_{wire::pool::protocol_version_min};
   std::map<std::string, wire::pool::erasure_scheme> schemes_;  // by namespace
   std::map<std::string, fragment_count> fragment_counts_;      // by server

@@ -79,11 +79,10 @@ cluster_node::~cluster_node() {
 void cluster_node::attach(catalog &objects) {
   objects_ = &objects;
   seams::clock *const clock = options_.member.clock;
-  channels_ = std::make_unique<peer_channels>(
-      peer_channels::options{.key = options_.key,
-                             .dial = options_.dial,
-                             .clock = clock,
-                             .version = [this] { return membership_.protocol(); }});
+  channels_ = std::make_unique<peer_channels>(peer_channels::options{
+      .key = options_.key, .dial = options_.dial, .clock = clock, .version = [this] {
+        return membership_.protocol();
+      }});
   sweeper_ = std::make_unique<stripe_sweeper>(
       stripe_sweeper::options{.address = options_.member.self.address,
                               .clock = clock,

@@ -25,7 +25,9 @@ class peer_channels {
     seams::clock *clock = &seams::monotonic_clock();
     uint64_t connect_timeout_ns = 1'000'000'000;
     // Of the protocol that the cluster uses.
-    std::function<uint32_t()> version = [] { return wire::pool::protocol_version; };
+    std::function<uint32_t()> version = [] {
+      return wire::pool::protocol_version;
+    };
   };
   explicit peer_channels(options settings);
 
