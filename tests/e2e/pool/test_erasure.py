@@ -84,6 +84,12 @@ def three(tmp_path):
     yield from run_cluster(tmp_path, 3, "2+1")
 
 
+@pytest.fixture
+def six(tmp_path):
+    """Six servers with 4+2."""
+    yield from run_cluster(tmp_path, 6, "4+2")
+
+
 def put_file(cluster, folder, size, name="object", seed=1):
     source = random_file(folder, size, seed)
     url = cluster.location(SPACE, name)
@@ -253,3 +259,19 @@ def test_durable_objects_survive_all_servers(durable, tmp_path):
     time.sleep(6)  # more than a search for fragments without an object
     durable.servers[0].kill()
     assert digest(read_all(url)) == digest(source.read_bytes())
+
+
+@pytest.mark.slow
+def test_two_of_six_servers_are_lost_at_once(six, tmp_path):
+    url, expected = put_file(six, tmp_path, 40 * MIB)
+    for first, second in ((0, 1), (2, 5), (3, 4)):
+        lost = [six.servers[first], six.servers[second]]
+        for server in lost:
+            server.kill()
+        assert digest(read_all(url)) == expected
+        for server in lost:
+            wait_until_missed(six, server)
+            server.start()
+        six.wait_until_whole()
+    assert digest(read_all(url)) == expected
+    assert six.status()["lost"] == 0

@@ -502,6 +502,7 @@ class client {
                        size_t index,
                        uint64_t offset,
                        std::span<std::byte> target);
+  bool read_enough(striped_object &striped, recovery &work);
   static std::vector<size_t> choose_sources(const striped_object &striped, recovery &work);
   void read_sources(striped_object &striped, const std::vector<size_t> &wanted, recovery &work);
   status locate_fragments(striped_object &striped, bool tries_again);

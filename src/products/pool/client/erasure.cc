@@ -53,9 +53,15 @@ uint64_t fragment_size_of(const stripe_places_reply &places, uint64_t size) {
 // Fragments that could not be read, from several threads.
 class failed_fragments {
  public:
+  // The thread's last message has the reason.
   void add(size_t index, status code) {
     lock_guard lock{mutex_};
     codes_[index] = code;
+    reason_ = last_message();
+  }
+  std::string reason() {
+    lock_guard lock{mutex_};
+    return reason_;
   }
   // Called once the threads have ended.
   std::map<size_t, status> take() {
@@ -66,6 +72,7 @@ class failed_fragments {
  private:
   mutex mutex_;
   std::map<size_t, status> codes_ TND_GUARDED_BY(mutex_);
+  std::string reason_ TND_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -85,6 +92,7 @@ struct client::recovery {
   std::vector<std::vector<std::byte>> buffers;  // of the group's fragments
   std::set<size_t> is_read;                     // fragments whose part is in its buffer
   std::vector<erasure_codec::source> sources;
+  std::string reason;  // why one of them could not be read
 };
 
 namespace {
@@ -556,7 +564,7 @@ status client::recover_pieces(striped_object &striped,
 }
 
 // Reads the same range of K others, and decodes it. While too few of them can be read, it looks
-// where they are, until the timeout.
+// where all of them are, until the timeout.
 status client::rebuild_range(striped_object &striped,
                              size_t index,
                              uint64_t offset,
@@ -568,26 +576,37 @@ status client::rebuild_range(striped_object &striped,
   work.offset = offset;
   work.size = target.size();
   work.buffers.resize(layout.scheme.width());
-  for (bool is_located = false;;) {
-    std::vector<size_t> const wanted = choose_sources(striped, work);
-    if (work.sources.size() == layout.scheme.data_count)
-      break;
-    if (work.sources.size() + wanted.size() == layout.scheme.data_count) {
-      read_sources(striped, wanted, work);
-      continue;
-    }
+  for (bool is_located = false; !read_enough(striped, work);) {
     if (is_located && monotonic_ns() >= deadline_ns)
       return fail(status::io,
-                  "fewer than {} of the {} fragments of a part of the object can be read",
+                  "fewer than {} of the {} fragments of a part of the object can be read: {}",
                   layout.scheme.data_count,
-                  layout.scheme.width());
+                  layout.scheme.width(),
+                  work.reason);
     if (std::exchange(is_located, true))
       seams::monotonic_clock().sleep_ns(recover_retry_ns);
     TND_TRY(locate_fragments(striped, true));
+    // The fragment itself may only have been elsewhere.
+    stripe_piece const piece{offset, target.size(), target.data()};
+    if (read_fragment(striped, index, {&piece, 1}, false) == status::ok)
+      return status::ok;
   }
   bool const is_decoded =
       erasure_codec{layout.scheme}.rebuild(work.sources, layout.place_of(index), target);
   return is_decoded ? status::ok : status::protocol;
+}
+
+// Whether K others have been read. If one cannot be read, another one is tried.
+bool client::read_enough(striped_object &striped, recovery &work) {
+  size_t const needed = striped.manifest.erasure.data_count;
+  for (;;) {
+    std::vector<size_t> const wanted = choose_sources(striped, work);
+    if (work.sources.size() == needed)
+      return true;
+    if (work.sources.size() + wanted.size() < needed)
+      return false;
+    read_sources(striped, wanted, work);
+  }
 }
 
 // Sets the sources that have been read. Returns those that are to be read, so that there are K.
@@ -628,6 +647,8 @@ void client::read_sources(striped_object &striped,
       failed.add(member, code);
     return status::ok;
   });
+  if (std::string const reason = failed.reason(); !reason.empty())
+    work.reason = reason;
   auto const codes = failed.take();
   for (size_t const member : wanted)
     if (!codes.contains(member))

@@ -316,28 +316,6 @@ status replication::check_replica(const wire::pool::replica_request &request) co
   return is_member && record.replicas.front() != options_.self ? status::ok : status::again;
 }
 
-wire::pool::locate_reply replication::locate(const std::string &namespace_name) const {
-  wire::pool::locate_reply reply;
-  auto const map = map_.load();
-  if (map == nullptr)
-    return reply;
-  reply.epoch = map->epoch;
-  uint32_t const partition = partition_of(namespace_name);
-  lock_guard lock{mutex_};
-  if (partition == local_partition) {
-    if (auto const server = servers_.find(options_.self.server); server != servers_.end())
-      reply.servers.push_back({server->second.address});
-    return reply;
-  }
-  for (const replica &run : map->partitions[partition].replicas)
-    if (auto const server = servers_.find(run.server); server != servers_.end())
-      reply.servers.push_back({server->second.address});
-  for (auto const &[name, server] : servers_)
-    if (reply.members.size() < wire::pool::cluster_server_count_max)
-      reply.members.push_back({server.address});
-  return reply;
-}
-
 // ---- the map
 
 void replication::apply_map(std::shared_ptr<const cluster_map> map,

@@ -16,6 +16,28 @@ constexpr const char *log_problem = "its log does not work: see its log file";
 
 }  // namespace
 
+wire::pool::locate_reply replication::locate(const std::string &namespace_name) const {
+  wire::pool::locate_reply reply;
+  auto const map = map_.load();
+  if (map == nullptr)
+    return reply;
+  reply.epoch = map->epoch;
+  uint32_t const partition = partition_of(namespace_name);
+  lock_guard lock{mutex_};
+  if (partition == local_partition) {
+    if (auto const server = servers_.find(options_.self.server); server != servers_.end())
+      reply.servers.push_back({server->second.address});
+    return reply;
+  }
+  for (const replica &run : map->partitions[partition].replicas)
+    if (auto const server = servers_.find(run.server); server != servers_.end())
+      reply.servers.push_back({server->second.address});
+  for (auto const &[name, server] : servers_)
+    if (reply.members.size() < wire::pool::cluster_server_count_max)
+      reply.members.push_back({server.address});
+  return reply;
+}
+
 void replication::describe_partition(
     const partition_record &partition,
     wire::pool::cluster_status_reply &reply,
