@@ -34,7 +34,9 @@ bool pool_life::is_excused(status code) const {
     case status::again:
       return true;  // retry: a set whose objects were lost with their connection
     case status::io:
-      return setting_.over == sky::errors || tells_lies();
+      // Or the disk does not answer in time with what is only there.
+      return setting_.over == sky::errors || tells_lies() ||
+             (setting_.over == sky::slow && setting_.kept_on == medium::tiers);
     case status::no_space:
       return setting_.over == sky::full;
     case status::timed_out:

@@ -180,7 +180,11 @@ TEST_P(pool_clock, the_object_unused_longest_is_dropped_first) {
     if (tnd_pool_stat(pool, name, 0, &about) == TND_OK)
       found.insert(name);
   }
-  EXPECT_EQ(found, (std::set<std::string>{"a", "c", "d", "e"}));
+  // The one that flash has leaves memory, and stays.
+  std::set<std::string> expected{"a", "c", "d", "e"};
+  if (GetParam() == std::string{"flash"})
+    expected.insert("b");
+  EXPECT_EQ(found, expected);
 }
 
 TEST_P(pool_clock, a_restart_brings_back_what_came_last) {
