@@ -1,25 +1,26 @@
 # Clusters of pool servers under simulation; one ctest test for each weather.
 add_executable(cluster_sim sim/cluster_sim_test.cc sim/membership_sim_test.cc
                sim/cluster_harness.cc sim/cluster_clients.cc sim/cluster_disk.cc
-               sim/cluster_plays.cc sim/history.cc sim/history_search.cc)
+               sim/cluster_fragments.cc sim/cluster_plays.cc sim/history.cc
+               sim/history_search.cc)
 target_link_libraries(cluster_sim PRIVATE
   tanada_products_pool tanada_products_poold tanada_sim tanada_options GTest::gtest
   GTest::gtest_main)
 target_include_directories(cluster_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_target_properties(cluster_sim PROPERTIES UNITY_BUILD OFF)
-foreach(weather fair crashes stops cuts pauses etcd restarts disks exiles
-                successions all)
-  add_test(NAME cluster_sim_${weather} COMMAND cluster_sim --gtest_filter=*loses_nothing/${weather})
-  set_tests_properties(cluster_sim_${weather} PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
+foreach(weather fair crashes stops cuts pauses etcd restarts disks exiles successions fragments
+                all)
+  tanada_simulation(
+    cluster_sim_${weather} 3 cluster_sim --gtest_filter=*loses_nothing/${weather})
 endforeach()
 add_test(NAME cluster_sim_repeat COMMAND cluster_sim --gtest_filter=*repeat*:membership_sim*)
 set_tests_properties(cluster_sim_repeat PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 # The mistakes that few seeds find. The others take minutes: make test-sim runs them.
 add_test(NAME cluster_sim_planted
-         COMMAND cluster_sim --gtest_filter=*planted*/0:*planted*/13:*planted*/15)
+         COMMAND cluster_sim --gtest_filter=*planted*/13:*planted*/15)
 set_tests_properties(cluster_sim_planted PROPERTIES TIMEOUT 600 ENVIRONMENT TND_LOG=off)
 add_test(NAME cluster_sim_planted_slow
          COMMAND cluster_sim
-                 --gtest_filter=*planted*/3:*planted*/4:*planted*/17:*planted*/18:*planted*/19)
+                 "--gtest_filter=*planted*/0:*planted*/3:*planted*/4:*planted*/17:*planted*/18:*planted*/19")
 set_tests_properties(cluster_sim_planted_slow PROPERTIES TIMEOUT 1800 LABELS slow
                      ENVIRONMENT TND_LOG=off)

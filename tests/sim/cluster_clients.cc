@@ -303,7 +303,12 @@ void cluster_run::put_striped(size_t index) {
   stripe_manifest &manifest = operation->manifest;
   manifest.size = operation->bytes.size();
   manifest.stripe_size = std::max(stripe_size_min, manifest.size / 6);
-  for (uint64_t offset = 0; offset < manifest.size; offset += manifest.stripe_size)
+  bool const has_fragments = storage_ == cluster_storage::memory &&
+                             server_count_ >= scheme_.width() && world_.random.chance(50);
+  if (has_fragments)
+    cut_fragments(*operation);
+  for (uint64_t offset = 0; offset < manifest.size && !has_fragments;
+       offset += manifest.stripe_size)
     manifest.partitions.push_back(uint8_t(
         cluster_stripe_partitions[world_.random.below(std::size(cluster_stripe_partitions))]));
   client.striped = operation;
@@ -426,6 +431,8 @@ void cluster_run::read_manifest(size_t index, const striped_ptr &operation) {
         operation->has_failed |= !is_read;
         operation->may_move = is_read;
         operation->bytes.resize(manifest.size);
+        if (is_read && manifest.erasure.is_on())
+          open_fragments(*operation);
       });
 }
 
@@ -461,6 +468,8 @@ void cluster_run::advance_striped(size_t index) {
       client.channel != nullptr && !client.channel->is_broken() && client.epoch == operation->epoch;
   if (!is_connected || world_.random.below(1'000) == 0)
     operation->has_failed = true;
+  if (operation->manifest.erasure.is_on())
+    return advance_fragments(index, operation);
   size_t const count = operation->manifest.partitions.size();
   bool const is_moving = operation->may_move && !operation->has_failed;
   if (is_moving && operation->next < count && operation->outstanding < cluster_outstanding_max) {

@@ -16,7 +16,8 @@ constexpr uint64_t mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t lease_s = 1, drift_percent = 20;
 constexpr uint64_t wait_round_max = 300;  // of a handshake
 constexpr uint64_t settle_round_max = 60'000;
-constexpr uint64_t stop_ns_max = 5'000 * ms;  // of a server that cannot leave the cluster
+constexpr uint64_t mistaken_round_max = 20'000;  // where the check shall fail
+constexpr uint64_t stop_ns_max = 5'000 * ms;     // of a server that cannot leave the cluster
 // Where nothing else happens. The successors of hundreds of partitions compare them first.
 constexpr uint64_t hand_over_ns_max = 1'500 * ms;
 
@@ -49,27 +50,6 @@ class severable_stream final : public seams::stream {
 
 }  // namespace
 
-// What a server has is destroyed in the opposite order: sessions first.
-struct cluster_run::server {
-  explicit server(sim::world &world, int64_t skew) : clock{world, skew} {}
-  skewed_clock clock;
-  std::unique_ptr<cluster_disk> disk;  // null: it has only its memory
-  std::unique_ptr<mistaken_coordinator> coordinator;
-  std::unique_ptr<poold::cluster_node> node;
-  std::unique_ptr<mistaken_gate> gate;
-  std::unique_ptr<mistaken_journal> journal;
-  std::unique_ptr<poold::pool_memory> memory;
-  std::unique_ptr<poold::durable_journal> log;  // null: there is no disk
-  std::unique_ptr<mistaken_log> local;
-  std::unique_ptr<poold::catalog> objects;
-  std::unique_ptr<poold::service> service;
-  std::shared_ptr<poold::mailbox> mailbox;
-  std::map<uint64_t, std::unique_ptr<poold::session>> sessions;
-  bool is_up = false, reaches_etcd = true;
-  uint64_t paused_until_ns = 0, started_ns = 0;
-  uint64_t stop_ns = 0;  // when it ends, because it was stopped; 0: it was not
-};
-
 cluster_run::cluster_run(const cluster_setting &setting)
     : setting_{setting}, world_{setting.seed}, store_{world_, {}} {
   copies_ = 1 + uint32_t(world_.random.below(3));
@@ -81,6 +61,12 @@ cluster_run::cluster_run(const cluster_setting &setting)
   bool const needs_disks =
       setting.weather == cluster_weather::restarts || setting.weather == cluster_weather::disks;
   storage_ = needs_disks ? cluster_storage::disks : cluster_storage(world_.random.below(3));
+  if (setting.weather == cluster_weather::fragments) {
+    copies_ = 3;
+    storage_ = cluster_storage::memory;
+    scheme_ = {4, 2};
+    server_count_ = 6 + world_.random.below(2);
+  }
   bool const is_skewed = setting.weather == cluster_weather::all;
   for (size_t i = 0; i < server_count_; i++) {
     int64_t skew =
@@ -95,8 +81,9 @@ cluster_run::cluster_run(const cluster_setting &setting)
     start(i);
   }
   actors_.resize(actor_count);
-  bool const has_etcd_faults =
-      setting.weather == cluster_weather::etcd || setting.weather == cluster_weather::all;
+  bool const has_etcd_faults = setting.weather == cluster_weather::etcd ||
+                               setting.weather == cluster_weather::all ||
+                               setting.weather == cluster_weather::fragments;
   if (has_etcd_faults) {
     store_.faults.watch_delay_ns_max = 200 * ms;
     store_.faults.lease_delay_ns_max = 500 * ms;
@@ -417,7 +404,12 @@ void cluster_run::disturb() {
   disturbed_ns_ = now_ns;
   if (storage_ != cluster_storage::memory && world_.random.chance(50))
     disturb_disks();
-  bool const all = setting_.weather == cluster_weather::all;
+  if (lost_fragment_count(true) > scheme_.parity_count)
+    fail("an object has lost more fragments than its code allows");
+  bool const all =
+      setting_.weather == cluster_weather::all || setting_.weather == cluster_weather::fragments;
+  if (all && world_.random.chance(10))
+    damage_fragment();
   bool const is_calm = now_ns < calm_until_ns_;
   size_t const index = world_.random.below(server_count_),
                other = world_.random.below(server_count_ + actor_count);
@@ -426,15 +418,19 @@ void cluster_run::disturb() {
       if (all || setting_.weather == cluster_weather::crashes) {
         if (!servers_[index]->is_up)
           start(index);
-        else if (may_crash(index)) {
+        else if (may_crash(index) && may_lose_fragments()) {
           crash(index);
           calm_until_ns_ = now_ns + 2 * lease_s * 1'000 * ms;
+          if (setting_.weather == cluster_weather::fragments &&
+              servers_[other % server_count_]->is_up && lost_count() + 1 < copies_ &&
+              may_lose_fragments())
+            crash(other % server_count_);
         }
       }
       break;
     case 7:
       if ((all || setting_.weather == cluster_weather::stops) && servers_[index]->is_up &&
-          servers_[index]->stop_ns == 0 && may_crash(index))
+          servers_[index]->stop_ns == 0 && may_crash(index) && may_lose_fragments())
         stop(index);
       break;
     case 1:
@@ -622,7 +618,9 @@ std::string cluster_run::come_to_rest() {
   heal();
   drop_clients();
   std::string difference = "never looked";
-  for (uint64_t round = 0; round < settle_round_max; round++) {
+  uint64_t const round_max =
+      setting_.mistake < cluster_mistake::swept_fragment ? settle_round_max : mistaken_round_max;
+  for (uint64_t round = 0; round < round_max; round++) {
     pump();
     if (round % 200 != 199)
       continue;
@@ -630,6 +628,8 @@ std::string cluster_run::come_to_rest() {
     difference = compare_copies();
     if (difference.empty())
       difference = find_garbage();
+    if (difference.empty())
+      difference = find_lost_fragments();
     if (difference.empty())
       break;
   }
@@ -672,9 +672,9 @@ std::string cluster_run::find_garbage() {
         {},
         SIZE_MAX,
         [&](const poold::catalog::object_place &place, const poold::object_ref &) {
-          auto const space = stripe_space_parse(place.namespace_name);
+          auto const owner = hidden_space_owner(place.namespace_name);
           auto const id = stripe_name_parse(place.name);
-          bool const is_used = space && id && present.contains({space->namespace_name, *id});
+          bool const is_used = owner && id && present.contains({*owner, *id});
           if (!is_used)
             garbage = "stripe " + place.name + " has no object";
           return true;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/wire/pool_fragments.hpp"
 #include "products/pool/client/channel.hpp"
 #include "products/poold/catalog.hpp"
 #include "products/poold/cluster/node.hpp"
@@ -41,7 +42,8 @@ enum class cluster_weather {
   disks,        // fail, are replaced, are damaged
   exiles,       // of a primary from etcd and from a part of its clients
   successions,  // a primary is lost whose backups differ, then the next one
-  all,          // except for the last two, which are sequences of events
+  fragments,    // as all, with six servers or more, and up to two that are lost at once
+  all,          // except for the three before: sequences of events, and more servers
 };
 
 // Where servers keep their objects.
@@ -83,12 +85,13 @@ class skewed_clock final : public seams::clock {
  * slow, and lose what was not synced when the power fails.
  *
  * Some objects are striped: their clients put and get stripes in hidden namespaces, with
- * connections of their own.
+ * connections of their own. Some of these have an erasure code: their clients put fragments, and
+ * decode what they cannot read. Servers lose fragments, and change bytes of fragments.
  *
  * Checks: the history of all operations is linearizable, and every object has the bytes that were
  * put. Where nothing else happens, other servers serve soon after a stop. An object that is open
  * has all of its stripes. At the end all servers are up, a primary serves, all copies of a
- * partition are equal, and there are no stripes without an object.
+ * partition are equal, there are no stripes without an object, and every fragment is at one server.
  */
 class cluster_run {
  public:
@@ -125,6 +128,7 @@ class cluster_run {
   struct link {
     std::unique_ptr<pool::channel> channel;
     uint64_t retry_ns = 0;
+    uint64_t epoch = 0;  // counts connections
   };
   // A put or a get of a striped object, which the actor's turns advance.
   struct striped_operation {
@@ -139,6 +143,13 @@ class cluster_run {
     bool has_failed = false, has_ended = false, is_committed = false;
     size_t next = 0;  // the next stripe
     uint32_t outstanding = 0;
+    // With an erasure code: of each fragment, its bytes, the server that has it, whether it was put
+    // or got, and the link's count of connections then.
+    std::vector<std::vector<std::byte>> fragments;
+    std::vector<size_t> places;
+    std::vector<uint8_t> is_moved;
+    std::vector<uint64_t> epochs;
+    bool is_located = false;  // the primary has been asked for the places
   };
   using striped_ptr = std::shared_ptr<striped_operation>;
   struct actor {
@@ -201,6 +212,22 @@ class cluster_run {
   void finish_stripe(size_t index, const striped_ptr &operation, const pool::reply &received);
   void prove_open(size_t index, const striped_ptr &operation);
   void end_striped(size_t index);
+  link *fragment_link(size_t index, size_t to);
+  void cut_fragments(striped_operation &operation);
+  void open_fragments(striped_operation &operation);
+  void advance_fragments(size_t index, const striped_ptr &operation);
+  void move_fragment(size_t index, const striped_ptr &operation, size_t number, link &target);
+  void finish_fragments(size_t index, const striped_ptr &operation);
+  bool has_lost_fragments(size_t index, const striped_operation &operation) const;
+  bool decode_fragments(striped_operation &operation) const;
+  void locate_fragments(size_t index, const striped_ptr &operation);
+  using manifests = std::map<poold::striped_key, wire::pool::stripe_manifest>;
+  manifests fragmented_objects(bool is_served) const;
+  std::map<std::pair<poold::striped_key, uint64_t>, size_t> intact_fragments() const;
+  size_t lost_fragment_count(bool is_served) const;
+  bool may_lose_fragments() const;
+  void damage_fragment();
+  std::string find_lost_fragments() const;
   void drop_clients();
   void put(size_t index, bool is_exclusive);
   void get(size_t index);
@@ -232,6 +259,7 @@ class cluster_run {
   sim::coordinator_store store_;
   uint32_t copies_ = 2;
   cluster_storage storage_ = cluster_storage::memory;
+  wire::pool::erasure_scheme scheme_{2, 1};
   size_t server_count_ = 3;
   std::vector<std::unique_ptr<server>> servers_;
   std::vector<actor> actors_;
@@ -253,6 +281,27 @@ class cluster_run {
     uint64_t due_ns = 0;
     std::vector<size_t> servers = {};  // that it is about
   } play_;
+};
+
+// What a server has is destroyed in the opposite order: sessions first.
+struct cluster_run::server {
+  explicit server(sim::world &world, int64_t skew) : clock{world, skew} {}
+  skewed_clock clock;
+  std::unique_ptr<cluster_disk> disk;  // null: it has only its memory
+  std::unique_ptr<mistaken_coordinator> coordinator;
+  std::unique_ptr<poold::cluster_node> node;
+  std::unique_ptr<mistaken_gate> gate;
+  std::unique_ptr<mistaken_journal> journal;
+  std::unique_ptr<poold::pool_memory> memory;
+  std::unique_ptr<poold::durable_journal> log;  // null: there is no disk
+  std::unique_ptr<mistaken_log> local;
+  std::unique_ptr<poold::catalog> objects;
+  std::unique_ptr<poold::service> service;
+  std::shared_ptr<poold::mailbox> mailbox;
+  std::map<uint64_t, std::unique_ptr<poold::session>> sessions;
+  bool is_up = false, reaches_etcd = true;
+  uint64_t paused_until_ns = 0, started_ns = 0;
+  uint64_t stop_ns = 0;  // when it ends, because it was stopped; 0: it was not
 };
 
 }  // namespace tanada::test

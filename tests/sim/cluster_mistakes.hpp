@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/log.hpp"
+#include "products/poold/catalog.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/journal.hpp"
@@ -39,6 +40,7 @@ enum class cluster_mistake {
   dropped_version,       // a log drops an object with a version that it has had before
   ignored_log_failure,   // a backup that could not write its log counts as a copy
   unsynced_log,          // a log acknowledges changes before they are synced
+  swept_fragment,        // fragments of objects that exist are removed
 };
 
 // The gate of a server, with the planted mistake.
@@ -145,7 +147,10 @@ class mistaken_gate final : public poold::cluster_gate {
   }
   std::vector<uint8_t> note_fragments(poold::catalog &objects,
                                       const wire::pool::fragment_report_request &report) override {
-    return inner_.note_fragments(objects, report);
+    auto is_kept = inner_.note_fragments(objects, report);
+    if (mistake_ == cluster_mistake::swept_fragment)
+      is_kept.assign(is_kept.size(), 0);
+    return is_kept;
   }
   wire::pool::fragment_places_reply fragment_places(const poold::striped_key &key) const override {
     return inner_.fragment_places(key);
@@ -285,6 +290,9 @@ class mistaken_journal final : public poold::journal {
   void append(std::vector<poold::change> changes,
               std::vector<poold::object_ref> superseded,
               poold::journal_callback done) override {
+    // The versions of fragments are those of their server only.
+    if (!changes.empty() && wire::pool::is_fragment_space(changes[0].namespace_name))
+      return inner_.append(std::move(changes), std::move(superseded), std::move(done));
     for (const poold::change &update : changes)
       if (update.type == poold::change::kind::put && !update.is_replica)
         versions_.record(update.version);

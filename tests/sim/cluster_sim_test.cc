@@ -36,6 +36,7 @@ const char *name_of(cluster_weather weather) {
                                           "disks",
                                           "exiles",
                                           "successions",
+                                          "fragments",
                                           "all"};
   return names[size_t(weather)];
 }
@@ -69,6 +70,7 @@ INSTANTIATE_TEST_SUITE_P(weathers,
                                          cluster_weather::disks,
                                          cluster_weather::exiles,
                                          cluster_weather::successions,
+                                         cluster_weather::fragments,
                                          cluster_weather::all),
                          [](auto const &info) { return std::string{name_of(info.param)}; });
 
@@ -99,6 +101,8 @@ cluster_weather weather_of(cluster_mistake mistake) {
       return cluster_weather::disks;
     case cluster_mistake::unsynced_log:
       return cluster_weather::restarts;
+    case cluster_mistake::swept_fragment:
+      return cluster_weather::fragments;
     default:
       return cluster_weather::all;
   }
@@ -135,7 +139,8 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
                                          cluster_mistake::equal_versions,
                                          cluster_mistake::dropped_version,
                                          cluster_mistake::ignored_log_failure,
-                                         cluster_mistake::unsynced_log));
+                                         cluster_mistake::unsynced_log,
+                                         cluster_mistake::swept_fragment));
 
 }  // namespace
 }  // namespace tanada::test
