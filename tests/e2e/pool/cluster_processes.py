@@ -43,8 +43,8 @@ class Server:
             [
                 BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", "64MiB",
                 "--segment-size", "2MiB", "--no-prefault", "--cluster", self.cluster.url,
-                "--copies", str(self.cluster.copies), "--lease", f"{self.cluster.lease_s}s", "--web",
-                "--port-file", self.port_file(), *self.options,
+                "--copies", str(self.cluster.copies), "--lease", f"{self.cluster.lease_s}s",
+                "--web", "--port-file", self.port_file(), *self.options,
             ],
             env={**environment(), "TND_LOG": "info"},
             stdout=open(self.cluster.folder / f"{self.port}.log", "ab"),

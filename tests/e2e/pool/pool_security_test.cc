@@ -250,13 +250,8 @@ TEST_F(pool_rubbish, a_write_whose_ranges_lie_ends_the_connection) {
 TEST_F(pool_rubbish, a_connection_without_a_namespace_only_lists) {
   raw_client client{daemon->port()};
   ASSERT_EQ(client.greet(""), status::ok);
-  for (kind const what : {kind::put,
-                          kind::get,
-                          kind::list,
-                          kind::create,
-                          kind::segment,
-                          kind::reserve,
-                          kind::fabric})
+  for (kind const what :
+       {kind::put, kind::get, kind::list, kind::create, kind::segment, kind::reserve, kind::fabric})
     EXPECT_EQ(client.ask(what, get_request{"a", 100}, what == kind::put ? "data" : ""),
               status::invalid);
   EXPECT_EQ(client.ask(kind::statistics, empty_message{}), status::ok);

@@ -61,13 +61,16 @@ replication::options cluster_node::make_changes(journal *local) {
                   membership_.set_erasure(setting.namespace_name, setting.scheme, done);
                 });
               },
-          .build =
-              [this](auto const &request, auto done) {
-                bool const is_added = builder_->add(request, std::move(done));
-                sweeper_waker_.wake();
-                return is_added;
-              },
+          .build = [this](auto const &request,
+                          auto done) { return build_fragment(request, std::move(done)); },
           .sweep_ns = options_.sweep_ns};
+}
+
+bool cluster_node::build_fragment(const wire::pool::fragment_build_request &request,
+                                  std::function<void(status)> done) {
+  bool const is_added = builder_->add(request, std::move(done));
+  sweeper_waker_.wake();
+  return is_added;
 }
 
 cluster_node::~cluster_node() {

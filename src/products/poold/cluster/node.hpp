@@ -99,6 +99,8 @@ class cluster_node {
     std::thread thread;
   };
   replication::options make_changes(journal *local);
+  bool build_fragment(const wire::pool::fragment_build_request &request,
+                      std::function<void(status)> done);
   void run();
   void run_link(link_entry &entry);
   void apply_changes();

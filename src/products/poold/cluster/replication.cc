@@ -340,7 +340,7 @@ void replication::apply_map(std::shared_ptr<const cluster_map> map,
         }
         if (is_primary && !state.is_primary) {
           begun_count++;
-          begin_term(state, record, due);
+          begin_term(state, record);
         }
         if (is_primary) {
           if (before != nullptr)
@@ -372,11 +372,8 @@ void replication::forget_proposals(partition_state &state) {
     link.is_proposed = false;
 }
 
-void replication::begin_term(partition_state &state,
-                             const partition_record &record,
-                             callbacks &due) {
+void replication::begin_term(partition_state &state, const partition_record &record) {
   TND_ASSERT(mutex_.is_held() && state.pending.empty() && state.links.empty());
-  (void)due;
   state.is_primary = true;
   state.is_closing = is_closed_;
   state.is_yielding = false;

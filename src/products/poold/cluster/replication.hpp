@@ -278,8 +278,7 @@ class replication final : public journal, public cluster_gate {
   bool should_yield_to(const partition_state &state, const replica &run) const TND_REQUIRES(mutex_);
   bool yield_primary(cluster_map &candidate, uint32_t partition) TND_REQUIRES(mutex_);
   void finish_on_disk(uint32_t partition, const std::shared_ptr<group> &written, status code);
-  void begin_term(partition_state &state, const partition_record &record, callbacks &due)
-      TND_REQUIRES(mutex_);
+  void begin_term(partition_state &state, const partition_record &record) TND_REQUIRES(mutex_);
   void end_term(partition_state &state, callbacks &due) TND_REQUIRES(mutex_);
   void update_links(partition_state &state, const partition_record &record) TND_REQUIRES(mutex_);
   static void detach_rejoined(partition_state &state,
