@@ -193,6 +193,7 @@ std::string daemon::log_folder() const {
 void daemon::limit_log(durable_options &keeping) const {
   keeping.size_max = options_.log_size != 0 ? options_.log_size : 4 * options_.size;
   keeping.is_tiered = true;
+  keeping.checks_cold = !options_.cluster.empty();
   // Commits wait before objects that are being written fill the memory.
   keeping.congestion_size = std::min(keeping.congestion_size, options_.size / 4);
 }

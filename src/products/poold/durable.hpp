@@ -28,6 +28,9 @@ struct durable_options {
   uint64_t congestion_size = uint64_t{256} << 20;  // with more pending bytes, commits wait
   // Of a log with data: objects may leave memory, and a restart reads only those that stay there.
   bool is_tiered = false;
+  // A restart compares the checksums of these objects as well: another server of the cluster may
+  // have an intact copy.
+  bool checks_cold = false;
 };
 
 // The names for which a failed log differs from the catalog.
@@ -278,7 +281,8 @@ class durable_journal final : public journal, public cold_store {
   void note_logged(const entry &item);
   void hold_unmoved(const entry &item);
   bool is_restored_cold(const pool::live_object &source) const;
-  size_t restore_all_cold(catalog &target);
+  size_t restore_all_cold(catalog &target, restored_objects &restored);
+  status check_logged(const pool::live_object &source);
   void update_discardable(const entry &item, bool is_kept) const;
 
   static constexpr uint64_t idle_pause_ns = 50'000;  // between two polls of a busy log

@@ -13,6 +13,7 @@ namespace tanada::poold {
 namespace {
 
 constexpr uint64_t read_part_max = uint64_t{64} << 20;
+constexpr uint64_t check_part_size = uint64_t{4} << 20;
 constexpr uint64_t large_object_size = uint64_t{64} << 10;  // smaller ones are not page-aligned
 constexpr uint64_t window_size_max = uint64_t{1} << 20, window_gap_max = uint64_t{64} << 10;
 
@@ -53,11 +54,10 @@ status durable_journal::restore(catalog &target) {
   for (uint64_t const namespace_id : reserved)
     target.close_namespace(namespace_id, false, 0);
   memory_.end_reservations();
+  size_t const cold_count = restore_all_cold(target, restored);
   // All intact objects have their memory now.
   size_t const kept_count = keep_all_damaged(target, restored.damaged);
   has_damaged_ = kept_count > 0;
-  size_t const cold_count = restore_all_cold(target);
-  restored.count += cold_count;
   target.raise_version(log_->highest_version());
   log(kept_count == 0 ? log_level::info : log_level::error,
       "pool: {} durable objects are restored, {} are damaged and kept aside, {} were dropped",
@@ -72,20 +72,41 @@ bool durable_journal::is_restored_cold(const pool::live_object &source) const {
   return options_.is_tiered && source.meta.size > 0 && !stays;
 }
 
-// Restore the names of the objects that stay in the log. Returns their number.
-size_t durable_journal::restore_all_cold(catalog &target) {
-  size_t count = 0;
+// Restore the names of the objects that stay in the log. Returns the number of all of these.
+size_t durable_journal::restore_all_cold(catalog &target, restored_objects &restored) {
+  std::vector<pool::live_object> objects;
   log_->visit([&](const pool::live_object &source) {
-    if (!is_restored_cold(source))
-      return;
+    if (is_restored_cold(source))
+      objects.push_back(source);
+  });
+  for (const pool::live_object &source : objects) {
+    if (options_.checks_cold)
+      if (status const code = check_logged(source); code != status::ok) {
+        restored.damaged.emplace_back(source, code);
+        continue;
+      }
     uint64_t const owner = target.open_restored_namespace(source.meta.namespace_name);
     object_ref const cold =
         target.create_cold(owner, metadata_of(source.meta), source.meta.flags, source.meta.version);
     cold->flags.fetch_or(flag_durable);
     target.restore(source.meta.name, cold);
-    count++;
-  });
-  return count;
+    restored.count++;
+  }
+  return objects.size();
+}
+
+// Reads an object's bytes, without memory for all of them, and compares their checksum.
+status durable_journal::check_logged(const pool::live_object &source) {
+  std::vector<std::byte> buffer(std::min(check_part_size, source.meta.size));
+  pool::checksum sum{source.meta.kind};
+  for (uint64_t offset = 0; offset < source.meta.size; offset += buffer.size()) {
+    uint64_t const size = std::min<uint64_t>(buffer.size(), source.meta.size - offset);
+    TND_TRY(wait_for_read([&](pool::durable_log &source_log, std::function<void(status)> done) {
+      return source_log.read(source.meta.version, offset, {{buffer.data(), size}}, std::move(done));
+    }));
+    sum.add(buffer.data(), size);
+  }
+  return sum.value() == source.meta.checksum ? status::ok : status::corrupt;
 }
 
 // Restore the first of these objects. Returns an error if the restore has to end.

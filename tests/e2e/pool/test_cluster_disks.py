@@ -1,5 +1,9 @@
 """Three real servers with logs: what was durable stays when all of them are restarted."""
 
+import os
+import pathlib
+import shutil
+import subprocess
 import time
 
 import etcd
@@ -106,14 +110,27 @@ def test_damaged_objects_are_repaired_from_another_copy(durable, tmp_path):
         assert durable.text(space, "object") == text
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_a_server_whose_log_is_full_is_no_durable_copy(durable, tmp_path):
     full = durable.servers[0]
     full.kill()
     durable.wait_until_whole()
-    full.options += ("--log-size", "4MiB")
+    folder = pathlib.Path(f"{tmp_path}/log{full.port}")
+    shutil.rmtree(folder)
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", folder], check=True)
+    try:
+        fill_the_disk(durable, full)
+    finally:
+        for server in durable.servers:
+            server.kill()
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill_the_disk(durable, full):
     full.start()
     durable.wait_until_whole()
-    text = "x" * (700 << 10)
+    text = "x" * (4 << 20)
     stored = [(space, str(i)) for i in range(2) for space in NAMESPACES]
     for space, name in stored:
         for _ in range(2):  # it may happen that another server takes over meanwhile

@@ -27,6 +27,8 @@ class Served:
             "backing": "flash",
             "capacity": 64 << 30,
             "used": 23 << 30,
+            "memory_used": 23 << 30,
+            "memory_capacity": 64 << 30,
             "owned": 25 << 30,
             "object_count": 1234,
             "commits": 5678,
