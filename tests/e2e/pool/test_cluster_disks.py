@@ -110,6 +110,7 @@ def test_damaged_objects_are_repaired_from_another_copy(durable, tmp_path):
         assert durable.text(space, "object") == text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
 def test_a_server_whose_log_is_full_is_no_durable_copy(durable, tmp_path):
     full = durable.servers[0]

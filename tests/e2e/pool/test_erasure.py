@@ -177,6 +177,7 @@ def test_readers_do_not_notice_that_a_server_is_killed(four, tmp_path):
     assert four.status()["lost"] == 0
 
 
+@pytest.mark.slow
 def test_a_lost_server_is_replaced_by_another(four, tmp_path):
     url, expected = put_file(four, tmp_path, 10 * MIB)
     count = 15  # five groups

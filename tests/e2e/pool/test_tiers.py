@@ -72,6 +72,7 @@ def metrics(daemon):
     }
 
 
+@pytest.mark.slow
 def test_a_gibibyte_of_objects_passes_through_64_mebibytes(tmp_path):
     drawn = random.Random(2)
     sizes = [drawn.randint(14 * MIB, 18 * MIB) for _ in range(COUNT_LARGE)]
@@ -111,6 +112,7 @@ def test_objects_that_memory_holds_need_the_disk_once(tmp_path):
         assert figures["tanada_pool_cold_objects"] == 0
 
 
+@pytest.mark.slow
 def test_overwritten_objects_keep_their_last_bytes_while_the_log_is_compacted(tmp_path):
     with daemon_of(tmp_path / "daemon", log_size="600MiB") as daemon:
         for seed in range(6):
