@@ -7,40 +7,30 @@
 
 #include "core/base/log.hpp"
 #include "products/poold/cold_read.hpp"
-#include "products/poold/durable.hpp"
-#include "products/poold/testing/sizes.hpp"
-#include "sim/clock.hpp"
-#include "sim/store.hpp"
+#include "products/poold/testing/journal_fixture.hpp"
 
 namespace tanada::poold {
 namespace {
 
 constexpr uint64_t one_object = mib;
 
-class cold_objects : public testing::Test {
+class cold_objects : public journal_fixture {
  protected:
+  cold_objects() {
+    settings_.file_size = 2 * mib;
+  }
   void SetUp() override {
     start();
   }
   void start() {
-    objects_.reset();
-    journal_.reset();
-    memory_.reset();
-    memory_ = pool_memory::create(room_).value();
     durable_options keeping;
-    keeping.folder = settings_.url;
     keeping.is_tiered = true;
     keeping.size_max = settings_.size_max;
-    journal_ = durable_journal::open_with(store_, clock_, *memory_, keeping, settings_).value();
     catalog_options limits;
     limits.clock = &clock_;
-    limits.cold = journal_.get();
-    objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits);
+    open_log(keeping, limits);
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->open_namespace("s", true).value();
-  }
-  void drain() {
-    ASSERT_EQ(journal_->drain(clock_.now_ns() + 10'000'000'000), status::ok);
   }
   static char letter_of(const std::string &name) {
     return name.back();
@@ -87,27 +77,6 @@ class cold_objects : public testing::Test {
     }
     ASSERT_TRUE(is_done());
   }
-  void fail_writes(bool on) {
-    sim::store_faults faults;
-    if (on)
-      faults.errors[size_t(seams::store_op_kind::write)] = {100, status::io};
-    store_.faults_set(faults);
-  }
-
-  memory_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
-  pool::log_options settings_ = [] {
-    pool::log_options settings;
-    settings.url = "sim://log/";
-    settings.file_size = 2 * mib;
-    return settings;
-  }();
-  sim::world world_{1};
-  sim::clock clock_{world_};
-  sim::store store_{world_};
-  std::unique_ptr<pool_memory> memory_;
-  std::unique_ptr<durable_journal> journal_;
-  std::unique_ptr<catalog> objects_;
-  uint64_t space_ = 0;
 };
 
 TEST_F(cold_objects, the_least_recently_used_ones_leave_memory_for_new_ones) {

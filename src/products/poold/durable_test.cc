@@ -12,43 +12,27 @@
 #include <map>
 
 #include "core/base/log.hpp"
-#include "products/poold/testing/sizes.hpp"
-#include "sim/clock.hpp"
-#include "sim/store.hpp"
+#include "products/poold/testing/journal_fixture.hpp"
 
 namespace tanada::poold {
 namespace {
 
-class pool_durable : public testing::Test {
+class pool_durable : public journal_fixture {
  protected:
+  pool_durable() {
+    settings_.group_size_max = 1;  // one transaction at a time
+  }
   void SetUp() override {
     start();
   }
 
   void open() {
-    objects_.reset();
-    journal_.reset();
-    memory_.reset();
-    memory_ = pool_memory::create(room_).value();
-    durable_options keeping;
-    keeping.folder = settings_.url;
-    keeping.with_data = settings_.with_data;
-    journal_ = durable_journal::open_with(store_, clock_, *memory_, keeping, settings_).value();
-    objects_ = std::make_unique<catalog>(*memory_, journal_.get(), limits_);
+    open_log({}, limits_);
   }
   void start() {
     open();
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->open_namespace("s", false).value();
-  }
-  void drain() {
-    ASSERT_EQ(journal_->drain(clock_.now_ns() + 1'000'000'000), status::ok);
-  }
-  void fail_writes(bool on) {
-    sim::store_faults faults;
-    if (on)
-      faults.errors[size_t(seams::store_op_kind::write)] = {100, status::io};
-    store_.faults_set(faults);
   }
   journal_callback record_outcome() {
     return [this](status code) {
@@ -97,22 +81,7 @@ class pool_durable : public testing::Test {
   }
   using outcomes = std::vector<status>;
 
-  memory_options room_{.capacity = 4 * mib, .segment_size = 2 * mib, .prefault = false};
-  // One transaction at a time.
-  pool::log_options settings_ = [] {
-    pool::log_options settings;
-    settings.url = "sim://log/";
-    settings.group_size_max = 1;
-    return settings;
-  }();
   catalog_options limits_;
-  sim::world world_{1};
-  sim::clock clock_{world_};
-  sim::store store_{world_};
-  std::unique_ptr<pool_memory> memory_;
-  std::unique_ptr<durable_journal> journal_;
-  std::unique_ptr<catalog> objects_;
-  uint64_t space_ = 0;
   outcomes outcomes_;
 };
 

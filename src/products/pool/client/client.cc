@@ -280,10 +280,8 @@ status client::connect_once(uint64_t deadline_ns, bool reads_only) {
       return status::ok;
     }
     // A server ends the connections to a namespace that it serves no more.
-    bool const may_retry =
-        code == status::peer_lost || code == status::stale || code == status::again;
     drop_connection();
-    if (!may_retry || seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
+    if (!may_end_soon(code) || seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
       return code;
     seams::monotonic_clock().sleep_ns(cluster_retry_ns);
   }

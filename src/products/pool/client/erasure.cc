@@ -147,12 +147,7 @@ result<std::vector<size_t>> client::place_fragments(striped_object &striped, uin
   uint64_t const count = manifest.layout().fragment_count();
   if (count > fragment_count_max) {
     manifest.size = before;
-    return fail(status::too_big,
-                "an object of {} bytes has more than {} fragments of {} bytes: create it with its "
-                "final size",
-                size,
-                fragment_count_max,
-                manifest.stripe_size);
+    return too_many_parts(size, fragment_count_max, "fragments", manifest.stripe_size);
   }
   while (striped.stripes.size() < count) {
     uint64_t const group = manifest.layout().group_of(striped.stripes.size());

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/log.hpp"
 #include "products/pool/client/client.hpp"
 #include "products/pool/client/stripe_placement.hpp"
 
@@ -38,6 +39,20 @@ struct striped_object {
     return has_fragments() ? manifest.layout().number_of_data(index) : index;
   }
 };
+
+// `parts`: stripes or fragments.
+inline status too_many_parts(uint64_t size,
+                             uint64_t count_max,
+                             const char *parts,
+                             uint64_t part_size) {
+  return fail(
+      status::too_big,
+      "an object of {} bytes has more than {} {} of {} bytes: create it with its final size",
+      size,
+      count_max,
+      parts,
+      part_size);
+}
 
 // A part of a stripe, and its place in memory.
 struct stripe_piece {

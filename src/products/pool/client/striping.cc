@@ -239,12 +239,7 @@ result<std::vector<size_t>> client::place_stripes(striped_object &striped, uint6
   uint64_t const count = stripe_count_of(manifest);
   if (count > stripe_count_max) {
     manifest.size = before;
-    return fail(status::too_big,
-                "an object of {} bytes has more than {} stripes of {} bytes: create it with its "
-                "final size",
-                size,
-                stripe_count_max,
-                manifest.stripe_size);
+    return too_many_parts(size, stripe_count_max, "stripes", manifest.stripe_size);
   }
   std::vector<size_t> added;
   while (manifest.partitions.size() < count) {
