@@ -11,7 +11,10 @@ MINUTES ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint format clean
+.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga \
+  test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma test-driver \
+  test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint \
+  format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -37,7 +40,7 @@ test-tsan: ## the tests under ThreadSanitizer
 test-sim: ## every simulation with SEEDS seeds of each of its parts (hours)
 	tools/simulate.sh
 
-test-cluster: ## a real cluster and etcd as root, every fault there is, KILLS kills of each server (two hours; MINUTES=n for less)
+test-cluster: ## real clusters under all faults, as root: KILLS of each server, MINUTES=n ends it
 	tools/cluster.sh
 
 test-gpu: ## the tests on the GPU; an error on a machine without one

@@ -73,8 +73,8 @@ int list_entry(void *context_ptr, const char *name, const tnd_pool_info *info) {
   return 0;
 }
 
-// A namespace of the pool. All servers that have a copy have the same objects, apart from those that
-// are still being copied; memory is bound to it on each of them.
+// A namespace of the pool. All servers that have a copy have the same objects, apart from those
+// that are still being copied; memory is bound to it on each of them.
 struct pool_space {
   tnd_pool_namespace_info about{};
   std::vector<std::string> servers;  // of a cluster

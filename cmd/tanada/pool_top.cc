@@ -105,7 +105,8 @@ class top {
     view_.servers.clear();
     for (auto const &[name, counts] : members) {
       auto const [it, is_new] = server_samples_.try_emplace(name, counts);
-      view_.servers.push_back({name, counts, rates_between(is_new ? nullptr : &it->second, counts)});
+      auto const *const before = is_new ? nullptr : &it->second;
+      view_.servers.push_back({name, counts, rates_between(before, counts)});
       it->second = counts;
     }
     sum_counts(members, view_.current);

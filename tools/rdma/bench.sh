@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The measurement of the paper behind the pool: copies to and from the memory of another node, by size, over RDMA, beside NFS
-# of the same node. Two virtual machines with software verbs, so that only the ratios say anything. Writes pool_link_guest.json.
+# The measurement of the paper behind the pool: copies to and from the memory of another node, by
+# size, over RDMA, beside NFS of the same node. It runs in two virtual machines with software verbs,
+# so only ratios are comparable. Writes pool_link_guest.json.
 # usage: tools/rdma/bench.sh [-s SIZE_MAX] [-o FOLDER]
 #   -s SIZE    the largest object, 256MiB unless given
 #   -o FOLDER  where the JSON goes, docs/measurements unless given
@@ -20,8 +21,10 @@ cmake --preset dev >build/rdma-configure.log 2>&1 || {
   cat build/rdma-configure.log >&2
   exit 1
 }
-cmake --build build/dev --parallel "$(nproc)" --target tanada_fabric_plugin tanada_command tanada_poold_program bench_pool
+cmake --build build/dev --parallel "$(nproc)" \
+  --target tanada_fabric_plugin tanada_command tanada_poold_program bench_pool
 folder=$(mktemp -d "$PWD/build/rdma/results.XXXXXX") # the guest has a /tmp of its own
 trap 'rm -rf "$folder"' EXIT
-tools/rdma/vm.sh -2 -m 3072 -t 7200 -k nfs=1 -w "$folder" "$PWD/tools/rdma/link.sh" "$size" "$folder"
+tools/rdma/vm.sh -2 -m 3072 -t 7200 -k nfs=1 -w "$folder" \
+  "$PWD/tools/rdma/link.sh" "$size" "$folder"
 cp "$folder/pool_link_guest.json" "$results/"

@@ -30,7 +30,8 @@ mount -t tmpfs tmpfs /new/run
 for module in $(cat /modules/rdma); do insmod "/modules/$module" || die "module $module"; done
 if [ "${nfs:-}" = 1 ]; then
   for module in $(cat /modules/nfs); do
-    grep -q "^$(echo "${module%.ko}" | tr - _) " /proc/modules || insmod "/modules/$module" || die "module $module"
+    name=$(echo "${module%.ko}" | tr - _)
+    grep -q "^$name " /proc/modules || insmod "/modules/$module" || die "module $module"
   done
 fi
 # shellcheck disable=SC2154  # the kernel's command line sets guest and guests

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# In the first of two guests (vm.sh -2 -k nfs=1): the second serves the pool, and a folder in memory by NFS; bench_pool compares.
+# In the first of two guests (vm.sh -2 -k nfs=1): the second serves the pool, and a folder in memory
+# by NFS. bench_pool compares them.
 # usage: tools/rdma/link.sh SIZE_MAX FOLDER
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
@@ -14,13 +15,18 @@ die() {
 
 "$bin/tanada" pool key new --namespaces '*' --output /tmp/keys || die "keys"
 "$agent" $server "umask 077; echo '$(cat /tmp/keys)' >/tmp/keys"
-"$agent" $server "ulimit -l unlimited; TND_LOG=info TND_PLUGIN_PATH=$TND_PLUGIN_PATH FI_PROVIDER=$FI_PROVIDER FI_UNIVERSE_SIZE=64 \
-  setsid $bin/tanada-poold --size 1GiB --listen $server --key-file /tmp/keys --fabric verbs\;ofi_rxm --fabric-node $server \
-  >/tmp/server.log 2>&1 </dev/null &"
-# NFS 4 on a folder in memory: `async`, so that its server does not wait for a disk either. The agent runs one line.
-serve_nfs="mkdir -p /srv/memory /var/lib/nfs; mount -t tmpfs -o size=1g tmpfs /srv/memory; mount -t nfsd nfsd /proc/fs/nfsd"
+# The agent runs one line.
+serve_pool="ulimit -l unlimited; TND_LOG=info TND_PLUGIN_PATH=$TND_PLUGIN_PATH"
+serve_pool+=" FI_PROVIDER=$FI_PROVIDER FI_UNIVERSE_SIZE=64"
+serve_pool+=" setsid $bin/tanada-poold --size 1GiB --listen $server --key-file /tmp/keys"
+serve_pool+=" --fabric verbs\\;ofi_rxm --fabric-node $server >/tmp/server.log 2>&1 </dev/null &"
+"$agent" $server "$serve_pool"
+# NFS 4 on a folder in memory: `async`, so that its server does not wait for a disk either.
+serve_nfs="mkdir -p /srv/memory /var/lib/nfs; mount -t tmpfs -o size=1g tmpfs /srv/memory"
+serve_nfs+="; mount -t nfsd nfsd /proc/fs/nfsd"
 serve_nfs+="; touch /var/lib/nfs/etab /var/lib/nfs/rmtab; rpc.mountd -N 2 -N 3"
-serve_nfs+="; exportfs -o rw,async,no_root_squash,no_subtree_check,insecure,fsid=0 10.77.0.0/24:/srv/memory"
+export_options=rw,async,no_root_squash,no_subtree_check,insecure,fsid=0
+serve_nfs+="; exportfs -o $export_options 10.77.0.0/24:/srv/memory"
 serve_nfs+="; rpc.nfsd -N 3 -V 4 -G 10 -L 10 8; echo 'rdma 20049' >/proc/fs/nfsd/portlist"
 folders=()
 if command -v rpc.nfsd exportfs mount.nfs4 >/dev/null; then
@@ -47,5 +53,5 @@ until "$bin/tanada" pool ls "pool://$server/link" >/dev/null 2>/tmp/error; do
   [ $tries -gt 0 ] || die "the pool: $(cat /tmp/error)"
   sleep 1
 done
-"$bin/bench_pool" --url pool://$server/link --provider 'verbs;ofi_rxm' --size-max "$size" "${folders[@]}" \
-  --json "$folder/pool_link_guest.json" || die "bench_pool"
+"$bin/bench_pool" --url pool://$server/link --provider 'verbs;ofi_rxm' --size-max "$size" \
+  "${folders[@]}" --json "$folder/pool_link_guest.json" || die "bench_pool"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The fabric's contract, the pool, pgas and OpenSHMEM over verbs on Soft-RoCE, in a virtual machine; OpenSHMEM and a cluster of the
-# pool between two of them; some twenty minutes. Arguments as tools/rdma/suite.sh takes them; `shmem` is in both, and `cluster` only
-# between two.
+# The fabric's contract, the pool, pgas and OpenSHMEM over verbs on Soft-RoCE, in a virtual machine;
+# OpenSHMEM and a cluster of the pool between two of them; some twenty minutes. Arguments as
+# tools/rdma/suite.sh takes them; `shmem` is in both, and `cluster` only between two.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh build test rdma
