@@ -3,10 +3,12 @@
 import contextlib
 import socket
 import struct
+import subprocess
 import threading
 
-from cluster_processes import NAMESPACES, fill
-from commands import pool
+import etcd
+from cluster_processes import MIB, NAMESPACES, digest, fill, random_file
+from commands import BUILD, LIMIT_S, environment, pool
 
 
 class CuttingProxy:
@@ -70,3 +72,26 @@ def test_a_connection_that_ends_after_its_handshake_is_made_again(cluster):
         assert done.stdout == f"{space} first", done.stderr
     assert proxy.cut_count == 0
     proxy.listener.close()
+
+
+def test_an_open_object_outlives_its_connection(cluster, tmp_path):
+    source = random_file(tmp_path, 20 * MIB)
+    url = cluster.location("large", "object")
+    assert pool("cp", "-q", source, url).returncode == 0
+    for server in cluster.servers:
+        # It waits for its output to be read, and does not notice before that its server is lost.
+        reader = subprocess.Popen(
+            [BUILD / "bin/tanada", "pool", "cat", url],
+            env=environment(),
+            bufsize=0,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=etcd.end_with_parent,
+        )
+        first = reader.stdout.read(1)
+        server.kill()
+        rest, errors = reader.communicate(timeout=LIMIT_S)
+        assert reader.returncode == 0, errors.decode()
+        assert digest(first + rest) == digest(source.read_bytes())
+        server.start()
+        cluster.wait_until_whole()

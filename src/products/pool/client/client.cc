@@ -360,8 +360,11 @@ status client::ensure_connected(bool reads_only) {
 
 status client::check_usable(const open_object &object) const {
   bool const same = object.epoch == epoch_ && channel_ != nullptr && !channel_->is_broken();
-  return same ? status::ok
-              : fail(status::stale, "the connection that this handle was opened on has ended");
+  return same ? status::ok : refuse_handle();
+}
+
+status client::refuse_handle() {
+  return fail(status::stale, "the connection that this handle was opened on has ended");
 }
 
 tnd_pool_path client::path() const {

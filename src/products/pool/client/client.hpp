@@ -236,6 +236,7 @@ class client {
 
  private:
   status check_usable(const open_object &object) const;
+  static status refuse_handle();  // stale, with a message
   status check_range(const open_object &object, const tnd_pool_box &requested) const;
   status read_once(open_object &object, const tnd_pool_box &box, memory_range target);
   uint64_t deadline() const;
@@ -588,7 +589,12 @@ status client::call_once(wire::pool::kind message_kind,
                          std::vector<iovec> sources,
                          std::vector<iovec> targets,
                          uint64_t *data_size) {
+  uint64_t const used_epoch = epoch_;
   TND_TRY(ensure_connected(suits_backup(message_kind)));
+  // A handle means nothing, or another object, to a new connection.
+  if constexpr (requires { request.handle; })
+    if (epoch_ != used_epoch)
+      return refuse_handle();
   report_reads(message_kind == wire::pool::kind::statistics);
   uint64_t const deadline_ns = deadline();
   status code = status::ok;
