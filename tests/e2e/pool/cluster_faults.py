@@ -44,6 +44,7 @@ PROGRESS_S = 60
 CHECK_LIMIT_S = 400
 # Until another server serves what one did, and clients have noticed that.
 SERVICE_LEASES = 4
+STRANGER_COUNT = 20
 # Nobody can serve what these concern, until they are over.
 OUTAGES = ("between", "etcd_majority")
 FULL_STATUSES = (-errno.ENOSPC, -errno.EIO)
@@ -177,8 +178,10 @@ class Faults:
     def stranger(self):
         """Someone else changes the clients' objects. The clients have to notice."""
         url = f"{self.cluster.location()}load0/plain0"
-        self.cluster.tanada("cp", "-q", self.cluster.keys, url)
-        self.pause(1, 1)
+        # A client may replace the object before any of them reads it.
+        for _ in range(STRANGER_COUNT):
+            self.cluster.tanada("cp", "-q", self.cluster.keys, url)
+            self.pause(0.05, 0.05)
 
 
 OTHER_FAULTS = (
