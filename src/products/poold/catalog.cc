@@ -33,30 +33,32 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   uint32_t const flags = target.object->flags.load();
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
     auto const position = state.evictable.insert(state.evictable.end(), it);
-    target.evictable = std::make_unique<eviction>(eviction{position, ++tick_});
+    target.added_places().evictable = eviction{position, ++tick_};
     evictable_size_ += target.object->stored_size();
   }
 }
 
 void catalog::remove_eviction(namespace_state &state, entry &target) {
-  if (target.evictable == nullptr)
+  if (!target.is_evictable())
     return;
   TND_ASSERT(mutex_.is_held());
   TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->stored_size());
-  state.evictable.erase(target.evictable->position);
-  target.evictable.reset();
+  state.evictable.erase(target.places->evictable->position);
+  target.places->evictable.reset();
+  target.drop_unused_places();
   evictable_size_ -= target.object->stored_size();
 }
 
 void catalog::mark_used(namespace_state &state, entries::iterator it) {
   TND_ASSERT(mutex_.is_held());
-  if (it->second.resident != nullptr)
-    residents_.splice(residents_.end(), residents_, *it->second.resident);
-  eviction *const target = it->second.evictable.get();
-  if (target == nullptr)
+  const entry &used = it->second;
+  if (used.is_resident())
+    residents_.splice(residents_.end(), residents_, *used.places->resident);
+  if (!used.is_evictable())
     return;
-  state.evictable.splice(state.evictable.end(), state.evictable, target->position);
-  target->last_use_tick = ++tick_;
+  eviction &target = *used.places->evictable;
+  state.evictable.splice(state.evictable.end(), state.evictable, target.position);
+  target.last_use_tick = ++tick_;
 }
 
 // Returns the object that had the name before.
@@ -110,15 +112,17 @@ bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
   TND_ASSERT(mutex_.is_held());
   namespace_state *chosen = nullptr;
   std::list<entries::iterator>::iterator oldest;
+  auto const last_use_tick = [](const entries::value_type &candidate) {
+    return candidate.second.places->evictable->last_use_tick;
+  };
   auto const look = [&](namespace_state &state) {
     for (auto it = state.evictable.begin(); it != state.evictable.end(); ++it) {
       object_ref const &candidate = (*it)->second.object;
       bool const is_unused = candidate.use_count() == 1 && candidate->is_discardable.load();
-      bool const frees_memory = !is_tiered() || (*it)->second.resident != nullptr;
+      bool const frees_memory = !is_tiered() || (*it)->second.is_resident();
       if (!is_unused || (scope.only_resident && !frees_memory))
         continue;
-      bool const is_older = chosen == nullptr || (*it)->second.evictable->last_use_tick <
-                                                     (*oldest)->second.evictable->last_use_tick;
+      bool const is_older = chosen == nullptr || last_use_tick(**it) < last_use_tick(**oldest);
       if (is_older) {
         chosen = &state;
         oldest = it;
@@ -271,7 +275,7 @@ result<object_ref> catalog::create_object(uint64_t namespace_id,
 object_ref catalog::make_object(namespace_state &state,
                                 std::vector<pool_extent> pieces,
                                 uint32_t flags) {
-  auto created = std::make_shared<object>(memory_, state.account);
+  auto created = std::make_shared<object>(state.account);
   created->add_pieces(std::move(pieces));
   created->flags = flags & flags_of_objects;
   return created;

@@ -297,10 +297,28 @@ class catalog {
   };
   struct resident_place;
   using residents = std::list<resident_place>;
+  struct list_places {
+    std::optional<eviction> evictable;            // none: it may not be evicted
+    std::optional<residents::iterator> resident;  // none: it is cold, or stays in memory
+  };
   struct entry {
     object_ref object;
-    std::unique_ptr<eviction> evictable;            // null: it may not be evicted
-    std::unique_ptr<residents::iterator> resident;  // null: it is cold, or stays in memory
+    std::unique_ptr<list_places> places;  // null: it is in neither list
+    bool is_evictable() const noexcept {
+      return places != nullptr && places->evictable.has_value();
+    }
+    bool is_resident() const noexcept {
+      return places != nullptr && places->resident.has_value();
+    }
+    list_places &added_places() {
+      if (places == nullptr)
+        places = std::make_unique<list_places>();
+      return *places;
+    }
+    void drop_unused_places() noexcept {
+      if (!is_evictable() && !is_resident())
+        places.reset();
+    }
   };
   struct object_set {
     std::map<std::string, object_ref> prepared;

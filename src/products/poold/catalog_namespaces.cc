@@ -39,6 +39,7 @@ catalog::namespace_state &catalog::find_or_create(const std::string &namespace_n
   state->name = namespace_name;
   state->account->id = next_namespace_id_++;
   state->account->pool_used = pool_used_;
+  state->account->memory = &memory_;
   state->quota = quota_for(namespace_name);
   ids_[namespace_name] = state->account->id;
   auto &slot = namespaces_[state->account->id];

@@ -17,19 +17,19 @@ void catalog::update_residence(namespace_state &state, entries::iterator it) {
   bool const stays = (held.flags.load() & (flag_pinned | flag_striped)) != 0 || held.is_damaged;
   if (!is_tiered() || held.is_cold() || held.allocated_size() == 0 || stays)
     return;
-  target.resident =
-      std::make_unique<residents::iterator>(residents_.insert(residents_.end(), {&state, it}));
+  target.added_places().resident = residents_.insert(residents_.end(), {&state, it});
   residents_size_ += held.allocated_size();
 }
 
 void catalog::remove_residence(entry &target) {
   TND_ASSERT(mutex_.is_held());
-  if (target.resident == nullptr)
+  if (!target.is_resident())
     return;
   TND_ASSERT(residents_size_ >= target.object->allocated_size());
   residents_size_ -= target.object->allocated_size();
-  residents_.erase(*target.resident);
-  target.resident.reset();
+  residents_.erase(*target.places->resident);
+  target.places->resident.reset();
+  target.drop_unused_places();
 }
 
 void catalog::count_cold(const object &target, bool adds) {
@@ -48,7 +48,7 @@ void catalog::replace_instance(namespace_state &state,
   entry &target = it->second;
   TND_ASSERT(target.object->metadata.version == instance->metadata.version);
   remove_residence(target);
-  if (target.evictable != nullptr)
+  if (target.is_evictable())
     evictable_size_ += instance->stored_size() - target.object->stored_size();
   count_cold(*target.object, false);
   count_cold(*instance, true);
@@ -62,7 +62,7 @@ void catalog::demote(const resident_place &place) {
   TND_ASSERT(mutex_.is_held());
   const object_ref &resident = place.position->second.object;
   auto const cold = std::make_shared<object>(
-      memory_, resident->account(), resident->metadata, resident->logged_version.load());
+      resident->account(), resident->metadata, resident->logged_version.load());
   cold->is_discardable = resident->is_discardable.load();
   statistics_.demotions++;
   replace_instance(*place.state, place.position, cold);
@@ -149,7 +149,7 @@ result<object_ref> catalog::create_resident(const object_ref &cold, allocation m
       return obstacles.has_writes ? status::again : status::busy;
     return fail_no_space(state, size);
   }
-  auto created = std::make_shared<object>(memory_, cold->account());
+  auto created = std::make_shared<object>(cold->account());
   created->add_pieces(std::move(pieces), false);
   created->metadata = cold->metadata;
   created->flags = cold->flags.load();
@@ -182,7 +182,7 @@ object_ref catalog::create_cold(uint64_t namespace_id,
                                 uint64_t logged) {
   lock_guard lock{mutex_};
   namespace_state &state = state_for(namespace_id);
-  auto created = std::make_shared<object>(memory_, state.account, about, logged);
+  auto created = std::make_shared<object>(state.account, about, logged);
   created->flags = flags & flags_of_objects;
   return created;
 }

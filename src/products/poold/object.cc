@@ -10,13 +10,14 @@ namespace tanada::poold {
 
 object::~object() {
   striped.reset();
-  TND_ASSERT(owner_->used.load(std::memory_order_relaxed) >= charged_size_);
-  memory_.release(pieces());
-  charge(0);
+  TND_ASSERT(!is_charged_ || owner_->used.load(std::memory_order_relaxed) >= stored_size());
+  memory().release(pieces());
+  set_charged(false);
 }
 
 void object::add_pieces(std::vector<pool_extent> added_pieces, bool charges) {
   TND_ASSERT(!is_cold_);
+  uint64_t const charged_size = is_charged_ ? allocated_size_ : 0;
   if (scattered_ == nullptr && pieces().size() + added_pieces.size() > 1) {
     auto several = std::make_unique<scattered>();
     if (allocated_size_ != 0) {
@@ -26,7 +27,7 @@ void object::add_pieces(std::vector<pool_extent> added_pieces, bool charges) {
     scattered_ = std::move(several);
   }
   for (const pool_extent &added : added_pieces) {
-    std::byte *const addr = memory_.addr(added);
+    std::byte *const addr = memory().addr(added);
     if (scattered_ != nullptr) {
       scattered_->parts.push_back({allocated_size_, addr, added.size});
       scattered_->pieces.push_back(added);
@@ -36,8 +37,8 @@ void object::add_pieces(std::vector<pool_extent> added_pieces, bool charges) {
     }
     allocated_size_ += added.size;
   }
-  if (charges)
-    charge(allocated_size_);
+  is_charged_ = is_charged_ || charges;
+  add_charge((is_charged_ ? allocated_size_ : 0) - charged_size);
 }
 
 void object::append_parts(uint64_t offset, uint64_t size, std::vector<iovec> &parts) const {

@@ -26,6 +26,7 @@ struct owner_account {
       0};  // bytes of all objects, including uncommitted ones and removed ones still open
   // The same of all namespaces of the pool; null: nobody counts them.
   std::shared_ptr<std::atomic<uint64_t>> pool_used{};
+  pool_memory *memory = nullptr;  // of all objects of the pool
 };
 
 // What a striped object is to clients. Its own bytes are its manifest, and its namespace is charged
@@ -76,17 +77,13 @@ class striped_head {
 // replaces this one in the catalog. So references keep what they have.
 class object {
  public:
-  object(pool_memory &memory, std::shared_ptr<owner_account> owner)
-      : memory_{memory}, owner_{std::move(owner)} {}
+  explicit object(std::shared_ptr<owner_account> owner) : owner_{std::move(owner)} {}
 
   // A cold object, which its namespace is charged for.
-  object(pool_memory &memory,
-         std::shared_ptr<owner_account> owner,
-         const info &about,
-         uint64_t logged)
-      : metadata{about}, logged_version{logged}, memory_{memory}, owner_{std::move(owner)} {
+  object(std::shared_ptr<owner_account> owner, const info &about, uint64_t logged)
+      : metadata{about}, logged_version{logged}, owner_{std::move(owner)} {
     is_cold_ = true;
-    charge(stored_size());
+    set_charged(true);
   }
   object(const object &) = delete;
   object &operator=(const object &) = delete;
@@ -99,8 +96,8 @@ class object {
   // The owner is charged for this instance, and no longer for the previous one of the same object.
   // Called under the catalog's mutex.
   void take_charge(object &previous) {
-    charge(stored_size());
-    previous.charge(0);
+    set_charged(true);
+    previous.set_charged(false);
   }
 
   // Append the memory of [offset, offset + size) to `parts`. The range must lie within
@@ -110,10 +107,10 @@ class object {
   // False: the object was damaged when the daemon started, or the last check of the backing file
   // found some of its bytes lost.
   bool is_intact() const {
-    return !is_damaged && !memory_.is_lost(pieces(), metadata.size);
+    return !is_damaged && !memory().is_lost(pieces(), metadata.size);
   }
   bool check_intact() const {
-    memory_.check_losses();
+    memory().check_losses();
     return is_intact();
   }
 
@@ -153,26 +150,33 @@ class object {
 
   info metadata;  // immutable once committed, except for the flags, which are kept separately:
   std::atomic<uint32_t> flags{0};
+  std::atomic<uint32_t> last_read_s{0};  // of a cold object: of the clock; 0: not read
+  // The version under which the log has the object's bytes; 0: it does not have them (yet).
+  std::atomic<uint64_t> logged_version{0};
+  // Of a striped object whose manifest is known or is being written; else null.
+  std::unique_ptr<striped_head> striped;
   // The object's memory in a backing file may be overwritten without loss after a restart: the
   // journal does not contain the object, or has it as evictable whichever of the failed changes a
   // restart finds. `flags` may be ahead of the journal.
   std::atomic<bool> is_discardable{true};
-  // The version under which the log has the object's bytes; 0: it does not have them (yet).
-  std::atomic<uint64_t> logged_version{0};
-  std::atomic<uint32_t> last_read_s{0};  // of a cold object: of the clock; 0: not read
-  // Of a striped object whose manifest is known or is being written; else null.
-  std::unique_ptr<striped_head> striped;
   bool is_loss_logged = false;  // guarded by the catalog's mutex
   // Its bytes could not be restored, or read from the log. It may have less memory than its size.
   std::atomic<bool> is_damaged{false};
 
  private:
-  void charge(uint64_t size) {
-    uint64_t const change = size - charged_size_;  // modulo 2^64
+  pool_memory &memory() const noexcept {
+    return *owner_->memory;
+  }
+  // Charges the owner for stored_size(), or for nothing.
+  void set_charged(bool charged) {
+    if (charged != is_charged_)
+      add_charge(charged ? stored_size() : -stored_size());
+    is_charged_ = charged;
+  }
+  void add_charge(uint64_t change) {  // modulo 2^64
     owner_->used.fetch_add(change, std::memory_order_relaxed);
     if (owner_->pool_used != nullptr)
       owner_->pool_used->fetch_add(change, std::memory_order_relaxed);
-    charged_size_ = size;
   }
 
   struct part {
@@ -184,14 +188,14 @@ class object {
     std::vector<pool_extent> pieces;
     std::vector<part> parts;
   };
-  pool_memory &memory_;
+  // Most objects are small, and a pool may have millions of them: the order of members leaves no
+  // gaps.
+  bool is_cold_ = false, is_charged_ = false;
   std::shared_ptr<owner_account> owner_;
-  // Most objects have one piece, and a pool may have millions of them.
   pool_extent first_piece_{};
-  std::byte *first_addr_ = nullptr;
+  std::byte *first_addr_ = nullptr;       // of an object of one piece, as most are
   std::unique_ptr<scattered> scattered_;  // of an object of several pieces
-  uint64_t allocated_size_ = 0, charged_size_ = 0;
-  bool is_cold_ = false;
+  uint64_t allocated_size_ = 0;
 };
 
 using object_ref = std::shared_ptr<object>;

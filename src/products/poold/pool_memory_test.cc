@@ -652,7 +652,9 @@ TEST_F(space_in_file, touching_what_is_gone_is_noticed_after_the_file_grew_again
 // An object of a megabyte with stale bytes.
 TEST(written_ranges, gaps_are_cleared_as_far_as_the_budget_goes) {
   auto memory = make_memory();
-  object target{*memory, std::make_shared<owner_account>()};
+  auto const account = std::make_shared<owner_account>();
+  account->memory = memory.get();
+  object target{account};
   target.add_pieces(memory->allocate(0, mib).value());
   target.metadata.size = mib;
   std::vector<iovec> parts;
