@@ -246,8 +246,7 @@ void measure(bench::report &out,
   double const file_write = file.write_rate((total + 4 * mib - 1) / (4 * mib) * (4 * mib));
   double const pool_write = put_rate(daemon.url(), load);
   std::string const of = std::to_string(load.count) + " objects of " + load.text() + ", " +
-                         std::to_string(load.thread_count) + " clients, " +
-                         std::to_string(given.memory_mib) + " MiB of memory";
+                         std::to_string(load.thread_count) + " clients";
   if (measures_puts)
     out.add({"durable puts of " + of,
              pool_write / 1e6,

@@ -185,8 +185,8 @@ status scan_file(store_io &io,
   scanned.file = std::make_shared<log_file>();
   scanned.file->identity.file_sequence = file_sequence;
   scanned.file->url = url;
-  auto const opened =
-      io.perform(make_url_op(seams::store_op_kind::open, url, {.read = true, .write = true}));
+  auto const opened = io.perform(make_url_op(
+      seams::store_op_kind::open, url, {.read = true, .write = true, .direct = with_data}));
   if (opened.code != status::ok)
     return fail(opened.code, "{}: cannot be opened", url);
   scanned.file->handle = opened.file;

@@ -34,10 +34,14 @@ void writer::open_head() {
   head_state_ = head::opening;
   head_ = file;
   in_flight_count_++;
-  auto op = make_url_op(
-      store_op_kind::open,
-      file->url,
-      {.read = true, .write = true, .create = true, .exclusive = true, .owner_only = true});
+  auto op = make_url_op(store_op_kind::open,
+                        file->url,
+                        {.read = true,
+                         .write = true,
+                         .create = true,
+                         .exclusive = true,
+                         .direct = state_.options.with_data,
+                         .owner_only = true});
   state_.io.post(std::move(op), [this, file](const auto &opened) {
     in_flight_count_--;
     if (opened.code != status::ok)
