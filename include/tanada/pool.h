@@ -116,6 +116,9 @@ typedef struct tnd_pool_connection {
   uint32_t is_durable;               /**< 1: the backing holds durable commits */
   uint64_t sent_size, received_size; /**< bytes of objects that this connection moved */
   char reason[256]; /**< why the connection has no better path, one line; empty for the best path */
+  uint32_t device_path; /**< tnd_pool_path of device memory; without TND_POOL_PATH_GPU_DIRECT its
+                           bytes pass through host memory */
+  uint32_t reserved;
 } tnd_pool_connection;
 
 /** Transfers over one path. */

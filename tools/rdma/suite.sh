@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # In the guest: the fabric's contract, the pool, pgas and OpenSHMEM over the verbs of Soft-RoCE. Names of programs, or all.
-# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [pgas_processes] [shmem]
+# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [pgas_processes]
+#   [gfile_pool_contract] [shmem]
 #   [-- ARGUMENTS OF THE PROGRAMS]
 set -uo pipefail
 cd "$(dirname "$0")/../../build/dev" || exit
@@ -10,7 +11,8 @@ export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
 programs=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
 [ $# -eq 0 ] || shift
-[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes shmem)
+[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes
+  gfile_pool_contract shmem)
 failed=0
 for program in "${programs[@]}"; do
   [ "$program" != cluster ] || continue # needs two guests
@@ -18,6 +20,7 @@ for program in "${programs[@]}"; do
   case $program in
     fabric_contract_libfabric) own=(--provider "$provider" --node "$node") ;;
     pool_contract) own=(--gtest_filter='*fabric*') ;;
+    gfile_pool_contract) own=(--gtest_filter='*far_pool*') ;;
   esac
   echo "== $program"
   if [ "$program" = shmem ]; then

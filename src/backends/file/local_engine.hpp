@@ -53,6 +53,13 @@ class local_engine final : public ring_engine {
   status sync_names(const std::string &url) override {
     return plugin_->sync_names(url);
   }
+  void attach(const seams::device_window &window, bool compatible_too) override {
+    ring_engine::attach(window, compatible_too);
+    plugin_->attach(window, compatible_too);
+  }
+  std::optional<seams::direct_offer> direct(seams::store_file file) const override {
+    return plugin_->direct(file);
+  }
 
   std::shared_ptr<local_file> find(seams::store_file file) const override;
   seams::file_access access(seams::store_file file) const override;

@@ -13,6 +13,7 @@
 
 #include "backends/file/file_ring.hpp"
 #include "backends/file/local_engine.hpp"
+#include "seams/gpu/gpu.hpp"
 
 namespace tanada::backends {
 namespace {
@@ -88,6 +89,15 @@ class plugin_engine final : public seams::blocking_engine {
     return {std::as_bytes(std::span{*hold}), hold};
   }
 
+  void attach(const seams::device_window &window, bool) override {
+    window_size = window.size;
+  }
+  std::optional<seams::direct_offer> direct(seams::store_file) const override {
+    return offer;
+  }
+
+  size_t window_size = 0;
+  std::optional<seams::direct_offer> offer;
   std::atomic<bool> held{false};
   std::atomic<seams::store_file> mapped_file{0};
   std::atomic<int> asked_for_memory{0};
@@ -216,6 +226,18 @@ TEST_P(local_engine_test, says_why_a_file_is_not_in_memory) {
   seams::store_file const written = open("test://mapped", {.read = true, .write = true});
   EXPECT_TRUE(store_->access(written).memory.bytes.empty());
   EXPECT_EQ(plugin_->asked_for_memory, 1);  // not requested for a file open for writing
+}
+
+TEST_P(local_engine_test, reports_how_the_plugin_fills_the_window) {
+  auto const gpu = seams::host_gpu_open();
+  std::vector<std::byte> memory(4096);
+  store_->attach({memory.data(), memory.size(), true, &gpu->direct_files()}, true);
+  EXPECT_EQ(plugin_->window_size, memory.size());
+  seams::store_file const local = open("test://local"), remote = open("test://remote");
+  EXPECT_EQ(store_->access(remote).direct.kind, seams::direct_kind::compatible) << "as any store";
+  plugin_->offer = {seams::direct_kind::direct, {}};
+  EXPECT_EQ(store_->access(remote).direct.kind, seams::direct_kind::direct);
+  EXPECT_EQ(store_->access(local).direct.kind, seams::direct_kind::compatible) << "a local file";
 }
 
 // Holds however many reads of other files are blocked in the engine.

@@ -27,8 +27,8 @@ class ring_engine : public seams::blocking_engine {
     return reader_;
   }
 
-  // See store::attach() and store::access().
-  void attach(const seams::device_window &window, bool compatible_too) {
+  // See store::access().
+  void attach(const seams::device_window &window, bool compatible_too) override {
     reader_.attach(window, compatible_too);
   }
   virtual seams::file_access access(seams::store_file file) const {

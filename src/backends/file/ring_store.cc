@@ -43,7 +43,7 @@ class ring_store final : public seams::store {
   seams::file_access access(seams::store_file file) const override {
     seams::file_access result = engine_->access(file);
     if (engine_->find(file) == nullptr)
-      result.direct = seams::store::access(file).direct;
+      result.direct = engine_->direct(file).value_or(seams::store::access(file).direct);
     return result;
   }
 

@@ -124,12 +124,13 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
     result.struct_size = sizeof result;
     TND_TRY(client.ensure_connected(true));
     result.path = client.path();
+    result.device_path = client.device_path();
     result.can_write = client.terms().can_write;
     result.is_durable = client.terms().is_durable;
     result.sent_size = client.transfers().written_size();
     result.received_size = client.transfers().read_size();
     std::strncpy(result.reason, client.reason().c_str(), sizeof result.reason - 1);
-    return fill(connection, result, sizeof result);
+    return fill(connection, result, offsetof(tnd_pool_connection, device_path));
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "seams/store/store.hpp"
 
@@ -44,6 +45,18 @@ class blocking_engine {
   // cause. Called once, after an open only for reading. It may wait.
   virtual store_memory memory(store_file, std::string &reason) {
     (void)reason;
+    return {};
+  }
+
+  // See store::attach(). Called before the first open, if at all.
+  virtual void attach(const device_window &window, bool compatible_too) {
+    (void)window;
+    (void)compatible_too;
+  }
+
+  // How an open file is read into the window. None: as from any store, whose bytes a processor
+  // copies. Does not wait.
+  virtual std::optional<direct_offer> direct(store_file) const {
     return {};
   }
 

@@ -31,7 +31,7 @@ struct store_plugin {
 // Read before the version is known.
 static_assert(offsetof(store_plugin, abi) == 0 && offsetof(store_plugin, version) == 8);
 
-inline constexpr uint32_t store_plugin_abi = 5;
+inline constexpr uint32_t store_plugin_abi = 6;
 inline constexpr const char *store_plugin_symbol =
     "tnd_store_plugin";  // extern "C" const store_plugin *()
 using store_plugin_entry = const store_plugin *(*)();

@@ -21,8 +21,9 @@ using tanada::this_warp;
 // The daemon beside this program, in DRAM, as a process that can be killed.
 class pool_process {
  public:
-  pool_process()
-      : folder_{(std::filesystem::temp_directory_path() / "tanada-pool-XXXXXX").string()} {
+  explicit pool_process(std::vector<std::string> options = {})
+      : options_{std::move(options)},
+        folder_{(std::filesystem::temp_directory_path() / "tanada-pool-XXXXXX").string()} {
     if (mkdtemp(folder_.data()) == nullptr)
       std::abort();
     start();
@@ -40,23 +41,27 @@ class pool_process {
     std::string const program =
         std::filesystem::read_symlink("/proc/self/exe").replace_filename("tanada-poold").string();
     std::filesystem::remove(port_file);
+    std::vector<std::string> words{program,
+                                   "--port",
+                                   port,
+                                   "--port-file",
+                                   port_file,
+                                   "--size",
+                                   "64MiB",
+                                   "--segment-size",
+                                   "2MiB"};
+    words.insert(words.end(), options_.begin(), options_.end());
+    std::vector<char *> arguments;
+    for (std::string &word : words)
+      arguments.push_back(word.data());
+    arguments.push_back(nullptr);
     pid_ = fork();
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (std::freopen(log.c_str(), "a", stderr) == nullptr ||
           std::freopen(log.c_str(), "a", stdout) == nullptr)
         _exit(126);
-      execl(program.c_str(),
-            program.c_str(),
-            "--port",
-            port.c_str(),
-            "--port-file",
-            port_file.c_str(),
-            "--size",
-            "64MiB",
-            "--segment-size",
-            "2MiB",
-            static_cast<char *>(nullptr));
+      execv(program.c_str(), arguments.data());
       _exit(127);
     }
     auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds{30};
@@ -95,6 +100,7 @@ class pool_process {
   }
 
  private:
+  std::vector<std::string> const options_;
   std::string folder_;
   int port_ = 0;
   pid_t pid_ = -1;
@@ -258,6 +264,121 @@ TEST(gfile_pool, without_shared_memory_pages_are_staged) {
   }
   unsetenv("TND_POOL_SHARED_MEMORY");
 }
+
+// ---- the direct window, which the pool writes into over a fabric
+
+const char *from_environment(const char *name, const char *otherwise) {
+  const char *const value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+// A pool that is far away, by any provider of the fabric.
+class far_pool : public testing::TestWithParam<u64> {  // pages in the window
+ protected:
+  far_pool() {
+    setenv("TND_POOL_SHARED_MEMORY", "0", 1);
+    setenv("TND_POOL_FABRIC", provider_, 1);
+    const char *const node = from_environment("TND_TEST_FABRIC_NODE", "127.0.0.1");
+    // Not every kernel reports the user of a connection, for a pool without keys.
+    pool_ = std::make_unique<pool_process>(
+        std::vector<std::string>{"--open", "--fabric", provider_, "--fabric-node", node});
+  }
+  ~far_pool() override {
+    unsetenv("TND_POOL_FABRIC");
+    unsetenv("TND_POOL_SHARED_MEMORY");
+  }
+
+  // Pages that are larger than what is sent over the stream.
+  static void use_window(tnd_gfile_config &config) {
+    config.page_size = page_size;
+    config.device_tier_size = 4 * page_size;
+    config.host_tier_size = 8 * page_size;
+    config.direct_window_size = window_pages * page_size;
+    config.direct = TND_GFILE_DIRECT_ON;
+    config.mapping = TND_GFILE_MAPPING_OFF;
+  }
+
+  static constexpr u64 page_size = 256 << 10, size = 24 * page_size + 12'345;
+  static inline u64 window_pages = 0;
+  const char *const provider_ = from_environment("TND_TEST_FABRIC_PROVIDER", "tcp;ofi_rxm");
+  bool const is_rdma_ = std::string_view{provider_}.find("verbs") != std::string_view::npos;
+  std::unique_ptr<pool_process> pool_;
+};
+
+TEST_P(far_pool, fills_a_window_of_any_size) {
+  window_pages = GetParam();
+  pool_->put("a", size, 5);
+  instance on{use_window};
+  file_task const task{pool_->url("a"), O_RDONLY, size, 9000, 5};
+  run(on, check_file<this_block>, task, 8, 32);
+  run(on, check_file<this_warp>, task, 2, 64);
+  tnd_gfile_file const about = *file_of(on, task.url.bytes);
+  if (is_rdma_ && !examples::on_gpu) {
+    EXPECT_EQ(about.path, u32(TND_GFILE_PATH_DIRECT)) << about.reason;
+  } else if (!is_rdma_) {
+    EXPECT_EQ(about.path, u32(TND_GFILE_PATH_DIRECT_COMPATIBLE)) << about.reason;
+    EXPECT_NE(std::string{about.reason}.find("processor copies"), std::string::npos)
+        << about.reason;
+  }
+  EXPECT_GT(about.direct_copies, size / page_size);
+  // Another version of the object is not found in the window.
+  pool_->put("a", size, 6);
+  file_task const next{pool_->url("a"), O_RDONLY, size, 9000, 6};
+  run(on, check_file<this_block>, next, 8, 32);
+}
+
+// Reads until the first error.
+TND_KERNEL void read_repeatedly(
+    gfile_ref files, file_task task, u32 count, u8 *scratch, open_file *to) {
+  this_block const block{};
+  int fd = -1;
+  status code = gopen(block, files, task.url.bytes, O_RDONLY, &fd);
+  u8 *const target = scratch + group_rank<this_block>() * task.chunk_size;
+  for (u32 round = 0; round < count && code == status::ok; round++)
+    for (u64 at = 0; at + task.chunk_size <= task.size && code == status::ok;
+         at += task.chunk_size) {
+      code = gread(block, files, fd, target, at, task.chunk_size).status;
+      for (u64 i = block.rank(); code == status::ok && i < task.chunk_size; i += block.size())
+        if (target[i] != pattern(at + i, task.seed))
+          (void)tanada::simt::device_atomic<u32>(to->bad_bytes).fetch_add_relaxed(1);
+      block.sync();
+    }
+  if (block.rank() == 0 && code != status::ok)
+    to->code = code;
+}
+
+// The frames of the window are used by other reads afterwards.
+TEST_P(far_pool, that_is_killed_leaves_no_wrong_bytes) {
+  window_pages = GetParam();
+  pool_->put("a", size, 5);
+  instance on{use_window};
+  constexpr u32 block_count = 4;
+  examples::device_array<u8> scratch{block_count * page_size};
+  examples::device_array<open_file> outcome{std::vector<open_file>{{-1, status::ok, 0}}};
+  file_task const task{pool_->url("a"), O_RDONLY, size, page_size, 5};
+  std::thread killer{[this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pool_->kill();
+  }};
+  tanada::simt::launch(dim3{block_count, 1, 1},
+                       dim3{32, 1, 1},
+                       read_repeatedly,
+                       on.ref(),
+                       task,
+                       100'000u,
+                       scratch.data(),
+                       outcome.data());
+  EXPECT_EQ(on.wait(), TND_OK) << tnd_last_message();
+  killer.join();
+  EXPECT_NE(outcome.to_host()[0].code, status::ok);
+  EXPECT_EQ(outcome.to_host()[0].bad_bytes, 0u);
+  pool_->start();
+  pool_->put("a", size, 7);
+  file_task const next{pool_->url("a"), O_RDONLY, size, 9000, 7};
+  run(on, check_file<this_block>, next, 8, 32);
+}
+
+INSTANTIATE_TEST_SUITE_P(windows, far_pool, testing::Values(1, 3, 64));
 
 }  // namespace
 }  // namespace gfile_contract

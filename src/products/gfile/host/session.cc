@@ -263,12 +263,10 @@ tier::geometry session::shape_of(uint64_t size) const {
   return tier::geometry_of(uint32_t(std::min<uint64_t>(count, 0x7fffffff)));
 }
 
-// Allocate the direct window, if a store can fill it.
+// Allocate the direct window, which stores may fill. Some of them can where the device's own direct
+// reads are not available.
 status session::allocate_window() {
   if (settings_.direct == TND_GFILE_DIRECT_OFF)
-    return status::ok;
-  direct_offer_ = parts_.gpu->direct_files().prepare(settings_.direct == TND_GFILE_DIRECT_ON);
-  if (direct_offer_.kind == seams::direct_kind::unavailable)
     return status::ok;
   window_shape_ = tier::geometry_of(
       uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));

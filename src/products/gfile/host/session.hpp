@@ -90,7 +90,6 @@ class session {
   u8 *window_frames_ = nullptr;     // device memory
   tier::geometry window_shape_{0, 0};
   std::vector<u64> window_table_;
-  seams::direct_offer direct_offer_;
   fault_record *fault_ = nullptr;
   std::atomic<bool> fault_reported_ = false;
   unsent_closes *unsent_ = nullptr;

@@ -373,6 +373,13 @@ tnd_pool_path client::path() const {
   return fabric_ != nullptr ? fabric_path() : stream_path();
 }
 
+tnd_pool_path client::device_path() const {
+  bool const is_registered = fabric_ != nullptr && fabric_->reaches_devices();
+  if (shared_ || (is_registered && fabric_path() == TND_POOL_PATH_RDMA))
+    return TND_POOL_PATH_GPU_DIRECT;
+  return is_registered ? TND_POOL_PATH_FABRIC : stream_path();
+}
+
 tnd_pool_path client::stream_path() const {
   return channel_ != nullptr && channel_->connection().is_local() ? TND_POOL_PATH_UNIX
                                                                   : TND_POOL_PATH_TCP;

@@ -139,6 +139,7 @@ class client {
   status unregister_memory(void *addr);
 
   tnd_pool_path path() const;
+  tnd_pool_path device_path() const;
   const wire::pool::welcome_message &terms() const {
     TND_ASSERT(channel_ != nullptr);
     return channel_->terms();
@@ -315,7 +316,7 @@ class client {
                    bool to_pool);
   status flush_staged(open_object &object, staged_rows &rows, bool to_pool);
   status move_device(open_object &object, const tnd_pool_box &box, std::byte *memory, bool to_pool);
-  bool uses_fabric(const tnd_pool_box &box, bool on_device) const;
+  bool uses_fabric(const tnd_pool_box &box, memory_range memory) const;
   status move_fabric(open_object &object,
                      const tnd_pool_box &box,
                      memory_range memory,

@@ -26,17 +26,22 @@ std::string fabric_link::address() const {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
+fabric_link::regions::const_iterator fabric_link::find_registered(std::byte *addr,
+                                                                  uint64_t size) const {
+  auto const after = registered_.upper_bound(addr);
+  if (after == registered_.begin())
+    return registered_.end();
+  auto const known = std::prev(after);
+  uint64_t const offset = uint64_t(addr - known->first), region_size = known->second.size;
+  return offset < region_size && size <= region_size - offset ? known : registered_.end();
+}
+
 result<fabric_link::region_use> fabric_link::acquire_region(std::byte *addr,
                                                             uint64_t size,
                                                             bool on_device,
                                                             bool to_be_read) {
-  auto after = registered_.upper_bound(addr);
-  if (after != registered_.begin()) {
-    auto const &[begin, known] = *std::prev(after);
-    uint64_t const offset = uint64_t(addr - begin);
-    if (offset < known.size && size <= known.size - offset)
-      return region_use{known.region.remote, offset};
-  }
+  if (auto const known = find_registered(addr, size); known != registered_.end())
+    return region_use{known->second.region.remote, uint64_t(addr - known->first)};
   auto registered =
       open_region(addr, size, on_device, {.remote_read = to_be_read, .remote_write = !to_be_read});
   if (!registered.ok())

@@ -46,6 +46,9 @@ class fabric_link {
   // registered memory.
   status register_memory(std::byte *addr, uint64_t size, bool on_device);
   status unregister_memory(std::byte *addr);
+  bool is_registered(std::byte *addr, uint64_t size) const {
+    return find_registered(addr, size) != registered_.end();
+  }
   // Unregisters the registered memory that contains this address, if any.
   void unregister_containing(std::byte *addr);
 
@@ -62,6 +65,9 @@ class fabric_link {
     uint64_t size;
     seams::fabric_region region;
   };
+  using regions = std::map<std::byte *, registered_region>;
+  // The registered memory that contains the given one, or the end.
+  regions::const_iterator find_registered(std::byte *addr, uint64_t size) const;
   explicit fabric_link(std::unique_ptr<seams::fabric_endpoint> endpoint)
       : endpoint_{std::move(endpoint)} {}
   void receive();
@@ -78,7 +84,7 @@ class fabric_link {
   status received_ = status::again;         // `again`: no message was received in the last serve()
   bool is_receiving_ = false;
   std::unique_ptr<seams::fabric_endpoint> endpoint_;
-  std::map<std::byte *, registered_region> registered_;
+  regions registered_;
 };
 
 }  // namespace tanada::pool

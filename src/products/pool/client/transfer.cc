@@ -88,7 +88,7 @@ status client::move(open_object &object,
                     bool to_pool) {
   // The daemon must provide bytes that nobody has written yet.
   bool const is_plain = to_pool || !object.is_writer;
-  if (is_plain && uses_fabric(box, memory.on_device)) {
+  if (is_plain && uses_fabric(box, memory)) {
     status const code = move_fabric(object, box, memory, to_pool);
     if (code != status::not_supported || !memory.on_device)
       return code;
@@ -281,9 +281,14 @@ status client::move_staged(open_object &object,
              : move_rows(object, std::move(ranges), std::move(parts), to_pool);
 }
 
-bool client::uses_fabric(const tnd_pool_box &box, bool on_device) const {
-  bool const large = box.count[0] == 1 && box.count[1] == 1 && box.size > inline_size_max;
-  return fabric_ != nullptr && large && (!on_device || fabric_->reaches_devices());
+bool client::uses_fabric(const tnd_pool_box &box, memory_range memory) const {
+  bool const is_row = box.count[0] == 1 && box.count[1] == 1 && box.size > 0;
+  if (fabric_ == nullptr || !is_row || (memory.on_device && !fabric_->reaches_devices()))
+    return false;
+  // Otherwise a processor would copy, on its way to memory that a card reaches.
+  bool const is_reached = fabric_path() == TND_POOL_PATH_RDMA &&
+                          fabric_->is_registered(static_cast<std::byte *>(memory.addr), box.size);
+  return box.size > inline_size_max || is_reached;
 }
 
 // The daemon moves the bytes. This side drives the fabric and waits for the reply.
@@ -338,6 +343,9 @@ status client::await_fabric(uint64_t tag, const bool &done, std::byte *memory, u
     }
     fabric_->serve(now_ns + serve_ns);
   }
+  // The daemon may not have noticed yet that the connection has ended.
+  if (channel_->is_broken())
+    fabric_->unregister_containing(memory);
   return status::ok;
 }
 

@@ -48,7 +48,7 @@ status pool_engine::target_of(const std::string &url,
   lock_guard const lock{mutex_};
   auto &entry = targets_[base];
   if (entry == nullptr)
-    entry = std::make_shared<pool_target>(base);
+    entry = std::make_shared<pool_target>(base, window_);
   target = entry;
   return status::ok;
 }
@@ -107,6 +107,15 @@ status pool_engine::sync(store_file file) {
 seams::store_memory pool_engine::memory(store_file file, std::string &reason) {
   auto const opened = files_.find(file);
   return opened != nullptr ? opened->memory(reason) : seams::store_memory{};
+}
+
+void pool_engine::attach(const seams::device_window &window, bool) {
+  window_ = std::make_shared<const seams::device_window>(window);
+}
+
+std::optional<seams::direct_offer> pool_engine::direct(store_file file) const {
+  auto const opened = files_.find(file);
+  return opened != nullptr && window_ != nullptr ? std::optional{opened->direct()} : std::nullopt;
 }
 
 status pool_engine::unlink(const std::string &url) {

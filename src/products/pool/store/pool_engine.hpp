@@ -27,14 +27,27 @@ class pool_target {
   // handles.
   static constexpr size_t read_connection = connection_count - 1;
   static_assert(write_connection != read_connection);
-  explicit pool_target(std::string url) : url_{std::move(url)} {}
+  // `window`: device memory that is read into, or null.
+  pool_target(std::string url, std::shared_ptr<const seams::device_window> window)
+      : url_{std::move(url)}, window_{std::move(window)} {}
   ~pool_target();
 
   // Connects at first use. On an error, tnd_last_message() has the reason.
   status connection(size_t index, tnd_pool *&pool);
 
+  // How a connection reads into the window.
+  seams::direct_offer direct(tnd_pool *pool) const;
+  // Lets the pool write into the window without a registration for each read. It has to be repeated
+  // when a connection has been lost.
+  void register_window(tnd_pool *pool) const;
+  // Whether the buffer is device memory that no processor reaches.
+  bool is_on_device(const seams::store_buffer &buffer) const {
+    return window_ != nullptr && !window_->is_host_memory && window_->contains(buffer);
+  }
+
  private:
   std::string const url_;
+  std::shared_ptr<const seams::device_window> const window_;
   mutex mutex_;
   std::array<tnd_pool *, connection_count> pools_ TND_GUARDED_BY(mutex_){};
 };
@@ -56,6 +69,9 @@ class pool_file {
   status sync();
   // See blocking_engine::memory().
   seams::store_memory memory(std::string &reason);
+  const seams::direct_offer &direct() const noexcept {
+    return direct_;
+  }
 
  private:
   // The deleter closes the object, and keeps the connections until then.
@@ -81,6 +97,7 @@ class pool_file {
   std::shared_ptr<pool_target> const target_;
   std::string const name_;
   seams::store_open_flags const flags_;
+  seams::direct_offer direct_;  // since the open
   mutex mutex_;
   condition_variable free_;
   std::array<reader, pool_target::connection_count - 1> readers_ TND_GUARDED_BY(mutex_);
@@ -115,6 +132,8 @@ class pool_engine final : public seams::blocking_engine {
   status truncate(seams::store_file file, uint64_t size) override;
   status sync(seams::store_file file) override;
   seams::store_memory memory(seams::store_file file, std::string &reason) override;
+  void attach(const seams::device_window &window, bool compatible_too) override;
+  std::optional<seams::direct_offer> direct(seams::store_file file) const override;
   status unlink(const std::string &url) override;
   status list(const std::string &prefix, std::vector<std::string> &names) override;
 
@@ -122,6 +141,7 @@ class pool_engine final : public seams::blocking_engine {
   status target_of(const std::string &url, std::shared_ptr<pool_target> &target, std::string &name);
 
   seams::store_plugin_host const host_;
+  std::shared_ptr<const seams::device_window> window_;  // since before the first open
   seams::handle_table<pool_file> files_;
   mutex mutex_;
   // By "host:port/namespace".

@@ -20,6 +20,15 @@ uint64_t identity_of(const tnd_pool_info &info) {
   return seams::version_hash({info.version, info.created_ns, info.size});
 }
 
+// The buffers from `next` on that are one range of memory. `next` becomes the first one behind it.
+store_buffer adjacent_from(std::span<const store_buffer> buffers, size_t &next) {
+  TND_ASSERT(next < buffers.size());
+  store_buffer run = buffers[next++];
+  for (; next < buffers.size() && buffers[next].addr == run.addr + run.size; next++)
+    run.size += buffers[next].size;
+  return run;
+}
+
 }  // namespace
 
 pool_target::~pool_target() {
@@ -30,11 +39,36 @@ pool_target::~pool_target() {
 status pool_target::connection(size_t index, tnd_pool *&pool) {
   TND_ASSERT(index < connection_count);
   lock_guard const lock{mutex_};
-  if (pools_[index] == nullptr)
+  if (pools_[index] == nullptr) {
     TND_TRY(status(tnd_pool_connect(url_.c_str(), nullptr, &pools_[index])));
+    register_window(pools_[index]);
+  }
   pool = pools_[index];
   TND_ASSERT(pool != nullptr);
   return status::ok;
+}
+
+// Without the registration, each read has one of its own.
+void pool_target::register_window(tnd_pool *pool) const {
+  if (window_ == nullptr)
+    return;
+  uint32_t const kind = window_->is_host_memory ? TND_POOL_MEMORY_HOST : TND_POOL_MEMORY_DEVICE;
+  (void)!tnd_pool_register(pool, window_->addr, window_->size, kind);
+}
+
+seams::direct_offer pool_target::direct(tnd_pool *pool) const {
+  tnd_pool_connection about{};
+  about.struct_size = sizeof about;
+  if (window_ == nullptr || tnd_pool_get_connection(pool, &about) != TND_OK)
+    return {seams::direct_kind::unavailable, "direct reads are turned off"};
+  bool const is_rdma = about.path == TND_POOL_PATH_RDMA;
+  if (is_rdma && (window_->is_host_memory || about.device_path == TND_POOL_PATH_GPU_DIRECT))
+    return {seams::direct_kind::direct, {}};
+  std::string const reason = is_rdma ? "the fabric does not reach the device's memory"
+                             : about.path == TND_POOL_PATH_FABRIC
+                                 ? "the fabric copies in software"
+                                 : "there is no fabric to the pool";
+  return {seams::direct_kind::compatible, reason + ": a processor copies"};
 }
 
 pool_file::~pool_file() {
@@ -100,9 +134,15 @@ status pool_file::open(store_stat &stat) {
   }
   if (code == status::ok && flags_.truncate && size_ > 0)
     code = begin_writing(false);
-  if (code == status::ok)
-    stat = {size_, identity_, true};
-  return code;
+  if (code != status::ok)
+    return code;
+  stat = {size_, identity_, true};
+  if (!flags_.read)
+    return status::ok;
+  tnd_pool *reading = nullptr;
+  TND_TRY(target_->connection(connection_of(0), reading));
+  direct_ = target_->direct(reading);
+  return status::ok;
 }
 
 // From here on, this file's bytes are those of a new version.
@@ -206,12 +246,14 @@ status pool_file::read_from(tnd_pool_object *object,
                             uint64_t offset,
                             std::span<const store_buffer> buffers,
                             uint64_t &size) {
-  for (const store_buffer &buffer : buffers) {
+  for (size_t i = 0; i < buffers.size();) {
+    store_buffer const run = adjacent_from(buffers, i);
+    uint32_t const kind =
+        target_->is_on_device(run) ? TND_POOL_MEMORY_DEVICE : TND_POOL_MEMORY_HOST;
     uint64_t part_size = 0;
-    TND_TRY(status(tnd_pool_read(
-        object, offset + size, buffer.addr, buffer.size, TND_POOL_MEMORY_HOST, &part_size)));
+    TND_TRY(status(tnd_pool_read(object, offset + size, run.addr, run.size, kind, &part_size)));
     size += part_size;
-    if (part_size < buffer.size)
+    if (part_size < run.size)
       break;
   }
   return status::ok;
@@ -266,6 +308,9 @@ status pool_file::read(uint64_t offset, std::span<const store_buffer> buffers, u
     // A restarted daemon that kept the object still has the version.
     active.object.reset();
     code = open_reader(index);
+    tnd_pool *pool = nullptr;
+    if (code == status::ok && target_->connection(connection_of(index), pool) == status::ok)
+      target_->register_window(pool);
   }
   return code == status::no_entry ? status::stale : code;
 }
