@@ -2,23 +2,31 @@
 
 import random
 import shutil
+import time
 
 import etcd
 import pytest
-from cluster_processes import Cluster
+from cluster_processes import MIB, Cluster, digest, random_file, read_all, restart_all
 from commands import pool, wait_for
+
+CHECK_PERIOD_S = 6  # in which each server compares fragments with their checksums
+
+
+def cluster_on_flash(folder, count, *options):
+    """Servers with 64 MiB of memory and 1 GiB of flash."""
+    (folder / "cluster").mkdir()
+    try:
+        made = Cluster(folder / "cluster", count)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    for server in made.servers:
+        backing = f"flash:{folder}/flash{server.port}"
+        server.options = ("--backing", backing, "--log-size", "1GiB", *options)
+    return made
 
 
 def test_a_server_that_lost_its_flash_gets_more_than_its_memory_again(tmp_path):
-    folder = tmp_path / "cluster"
-    folder.mkdir()
-    try:
-        running = Cluster(folder, 2)
-    except (etcd.EtcdError, FileNotFoundError) as error:
-        pytest.skip(f"etcd: {error}")
-    for server in running.servers:
-        backing = f"flash:{tmp_path}/flash{server.port}"
-        server.options = ("--backing", backing, "--log-size", "1GiB")
+    running = cluster_on_flash(tmp_path, 2)
     source = tmp_path / "source"
     source.mkdir()
     drawn = random.Random(7)
@@ -45,5 +53,39 @@ def test_a_server_that_lost_its_flash_gets_more_than_its_memory_again(tmp_path):
         assert done.returncode == 0, done.stderr
         for path in source.iterdir():
             assert (tmp_path / "target" / path.name).read_bytes() == path.read_bytes()
+    finally:
+        running.end()
+
+
+@pytest.mark.parametrize("code", [pytest.param(None, marks=pytest.mark.slow), "2+1"])
+def test_large_objects_leave_memory_and_survive_restarts(tmp_path, code):
+    running = cluster_on_flash(tmp_path, 3 if code is None else 4, "--stripe", "1MiB")
+    sources = [random_file(tmp_path, 40 * MIB + 12_345, seed) for seed in (1, 2, 3)]
+    try:
+        running.start()
+        if code is not None:
+            done = pool("cluster", "set", running.location(""), "large", "--erasure", code)
+            assert done.returncode == 0, done.stderr
+
+        def check():
+            for i, source in enumerate(sources):
+                url = running.location("large", f"object{i}")
+                assert digest(read_all(url)) == digest(source.read_bytes())
+
+        for i, source in enumerate(sources):
+            url = running.location("large", f"object{i}")
+            done = pool("cp", "-q", "--durable", source, url)
+            assert done.returncode == 0, done.stderr
+        check()
+        restart_all(running)
+        time.sleep(CHECK_PERIOD_S)
+        check()
+        running.servers[-1].kill()
+        check()
+        running.servers[-1].start()
+        running.wait_until_whole()
+        time.sleep(CHECK_PERIOD_S)
+        assert all(server.process.poll() is None for server in running.servers)
+        check()
     finally:
         running.end()

@@ -129,7 +129,9 @@ void fragment_reporter::check_some() {
                              });
   checked_ = more && !targets.empty() ? targets.back().first : catalog::object_place{};
   for (auto const &[place, object] : targets) {
-    if (object->is_damaged || !object->check_intact() || has_its_sum(*object))
+    // Bytes on flash are compared when they are read, and when the server starts.
+    bool const is_in_memory = !object->is_cold() && !object->is_damaged && object->check_intact();
+    if (!is_in_memory || has_its_sum(*object))
       continue;
     log(log_level::error,
         "pool: fragment {} of namespace {} has changed in the memory of this server: it is "
