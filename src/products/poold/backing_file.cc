@@ -1,0 +1,174 @@
+// The backing file of a pool's memory: its mapping, its losses and its syncs.
+#include "products/poold/backing_file.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/assert.hpp"
+#include "core/base/checked.hpp"
+#include "core/base/log.hpp"
+
+namespace tanada::poold {
+
+result<std::unique_ptr<backing_file>> backing_file::open(const std::string &path, uint64_t size) {
+  std::unique_ptr<backing_file> file{new backing_file{path, size}};
+  TND_TRY(file->prepare());
+  return file;
+}
+
+backing_file::~backing_file() {
+  guard_.reset();
+  if (addr_ != nullptr)
+    munmap(addr_, size_);
+  if (file_ >= 0)
+    close(file_);
+}
+
+status backing_file::prepare() {
+  TND_TRY(lock_file());
+  // Allocate all blocks now, so that a full disk is reported here and not by a later write.
+  if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
+    return fail(status::no_space, "{} of {} bytes: {}", path_, size_, std::strerror(error));
+  }
+  return reserve_addresses();
+}
+
+status backing_file::lock_file() {
+  TND_ASSERT(file_ < 0);
+  const char *const path = path_.c_str();
+  file_ = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (file_ < 0)
+    return fail(status(-errno), "{}: {}", path, std::strerror(errno));
+  // Lock the file itself: the lock of the journal's folder does not cover a second path to the same
+  // file, which has another folder.
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0)
+    return fail(status::busy, "{} belongs to another daemon", path);
+  struct stat file_status{};
+  if (fstat(file_, &file_status) != 0)
+    return fail(status::io, "{}: {}", path, std::strerror(errno));
+  is_device_ = !S_ISREG(file_status.st_mode);
+  return status::ok;
+}
+
+// Reserve one range of addresses for the whole file, so that there is one range to guard.
+status backing_file::reserve_addresses() {
+  TND_ASSERT(addr_ == nullptr);
+  void *const addr =
+      mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (addr == MAP_FAILED)
+    return fail(status::no_memory, "{} bytes of addresses: {}", size_, std::strerror(errno));
+  addr_ = static_cast<std::byte *>(addr);
+  auto guard = seams::guarded_memory::guard(addr_, size_);
+  if (!guard.ok())
+    return guard.error();
+  guard_ = std::move(guard).value();
+  return status::ok;
+}
+
+result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool populate) {
+  TND_ASSERT(addr_ != nullptr && range_fits(offset, size, size_));
+  int const flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
+  void *const addr =
+      mmap(addr_ + offset, size, PROT_READ | PROT_WRITE, flags, file_, off_t(offset));
+  if (addr != MAP_FAILED)
+    return static_cast<std::byte *>(addr);
+  return fail(status::no_memory, "{}: mapping {} bytes: {}", path_, size, std::strerror(errno));
+}
+
+void backing_file::mark_lost(uint64_t begin, uint64_t end) {
+  TND_ASSERT(mutex_.is_held());
+  TND_ASSERT(begin < end && end <= size_);
+  auto it = lost_.upper_bound(begin);
+  if (it != lost_.begin() && std::prev(it)->second >= begin)
+    --it;
+  while (it != lost_.end() && it->first <= end) {
+    begin = std::min(begin, it->first);
+    end = std::max(end, it->second);
+    lost_size_ -= it->second - it->first;
+    it = lost_.erase(it);
+  }
+  lost_[begin] = end;
+  lost_size_ += end - begin;
+}
+
+bool backing_file::check_losses() {
+  struct stat file_status{};
+  bool const known = !is_device_ && fstat(file_, &file_status) == 0;
+  if (known && file_status.st_nlink == 0 && !is_removed_.exchange(true)) {
+    log(log_level::error,
+        "pool: {} was removed from its directory: nothing is durable any more",
+        path_);
+  }
+  uint64_t const size = known ? std::min(uint64_t(file_status.st_size), size_) : size_;
+  size_t const pages = guard_->replaced_count();
+  lock_guard lock{mutex_};
+  uint64_t const lost_before = lost_size_;
+  if (size < file_size_) {
+    mark_lost(size, size_);
+    file_size_ = size;
+  }
+  if (pages != lost_page_count_) {
+    lost_page_count_ = pages;
+    uint64_t const page_size = guard_->page_size();
+    for (uint64_t i = 0; i < size_ / page_size; i++)
+      if (guard_->is_replaced(i))
+        mark_lost(i * page_size, (i + 1) * page_size);
+  }
+  if (lost_size_ == lost_before)
+    return false;
+  log(log_level::error,
+      "pool: {} of {} bytes of {} are lost: the file was truncated, or it cannot be read",
+      lost_size_,
+      size_,
+      path_);
+  return true;
+}
+
+bool backing_file::is_lost(uint64_t offset, uint64_t size) const {
+  if (lost_size() == 0 || size == 0)
+    return false;
+  lock_guard lock{mutex_};
+  auto const it = lost_.lower_bound(offset + size);
+  return it != lost_.begin() && std::prev(it)->second > offset;
+}
+
+void backing_file::visit_intact(
+    uint64_t offset,
+    uint64_t size,
+    const std::function<void(uint64_t offset, uint64_t size)> &visitor) const {
+  uint64_t const end = offset + size;
+  lock_guard lock{mutex_};
+  auto it = lost_.upper_bound(offset);
+  if (it != lost_.begin())
+    offset = std::max(offset, std::prev(it)->second);
+  for (; offset < end; ++it) {
+    uint64_t const intact_end = it == lost_.end() ? end : std::min(end, it->first);
+    visitor(offset, intact_end - offset);
+    if (it == lost_.end())
+      return;
+    offset = it->second;
+  }
+}
+
+status backing_file::sync(uint64_t offset, uint64_t size) {
+  auto const page_size = uint64_t(guard_->page_size());
+  uint64_t const begin = offset & ~(page_size - 1);
+  if (msync(addr_ + begin, offset + size - begin, MS_SYNC) != 0) {
+    return fail(status::io, "{}: syncing {} bytes: {}", path_, size, std::strerror(errno));
+  }
+  if (is_removed_)
+    return fail(
+        status::io,
+        "{} was removed from its directory: bytes written to it are lost at the next restart",
+        path_);
+  return status::ok;
+}
+
+}  // namespace tanada::poold
