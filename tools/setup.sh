@@ -51,6 +51,8 @@ dpkg-dev|ga|unpacks the source package of Global Arrays
 # The tree can be built without these packages. Some distributions lack them.
 optional='
 libfabric-dev|build|libfabric: networks that move memory
+libpmem-dev|build|libpmem: pools in persistent memory
+ndctl|rdma|makes namespaces of the NVDIMM of a guest
 libpmix-dev|build|PMIx: jobs of several processes
 libopenmpi-dev|build|headers of Open MPI: ComEx and ARMCI for Global Arrays
 libfabric-bin|test|fi_info and fi_pingpong, to try a provider with

@@ -296,11 +296,13 @@ int serve(const daemon_options &options, const command_line &line) {
     file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
-  std::printf("tanada-poold: %s, port %u, %s, backing %s%s\n",
+  bool const is_persistent = std::string_view{server.durability()} == "cache-flush";
+  std::printf("tanada-poold: %s, port %u, %s, backing %s%s%s\n",
               options.listen.c_str(),
               unsigned(server.port()),
               size_text(server.report().capacity).c_str(),
               options.backing.c_str(),
+              is_persistent ? " in persistent memory" : "",
               access_text(options));
   if (options.web)
     std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n",

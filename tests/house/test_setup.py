@@ -17,7 +17,7 @@ ALL = (
     "python3 python3-dev "
     "python3-venv procps wamerican clang qemu-system-x86 busybox-static cpio xz-utils kmod "
     "iproute2 flex bison bc ibverbs-providers openmpi-bin libopenmpi-dev gfortran autoconf automake libtool "
-    "dpkg-dev libfabric-dev libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
+    "dpkg-dev libfabric-dev libpmem-dev ndctl libpmix-dev libfabric-bin libgfarm-dev libglusterfs-dev uuid-dev "
     "gfmd gfsd gfarm-client netbase glusterfs-server etcd-server openssl "
     "chromium memcached fio redis-server "
     "nfs-ganesha nfs-ganesha-vfs rpcbind libnfs-dev"

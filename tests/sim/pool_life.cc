@@ -13,6 +13,7 @@ constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t pool_size = 12 * mib, quota_size = 300 * kib;
 constexpr uint64_t never = ~uint64_t{0};
+constexpr std::byte initial_byte{0xa7};   // of persistent memory: uncleared memory is not zero
 constexpr uint32_t start_count_max = 20;  // tries, of which the last ones have a working disk
 const std::string folder = "sim://log/";
 
@@ -57,16 +58,35 @@ disk_fault planted_fault(mistake planted) {
   }
 }
 
+sim::flush_fault planted_flush_fault(mistake planted) {
+  switch (planted_fault(planted)) {
+    case disk_fault::no_effect:
+      return sim::flush_fault::no_effect;
+    case disk_fault::short_sync:
+      return sim::flush_fault::first_line;
+    case disk_fault::late_sync:
+      return sim::flush_fault::late;
+    case disk_fault::none:
+      return sim::flush_fault::reliable;
+  }
+  return sim::flush_fault::reliable;
+}
+
 }  // namespace
 
 pool_life::pool_life(const life_setting &setting) : setting_{setting}, world_{setting.seed} {
   faults_ = draw_faults();
   store_ = std::make_unique<sim::store>(world_, faults_);
   draw_log_options();
-  if (setting_.kept_on == medium::file)
+  bool const is_persistent = setting_.kept_on == medium::persistent;
+  if (setting_.kept_on == medium::file || is_persistent)
     disk_ = std::make_unique<backing_disk>(pool_size);
   if (disk_ != nullptr)
     disk_->set_fault(planted_fault(setting_.planted));
+  if (is_persistent) {
+    persistent_ = std::make_unique<sim::persistent_memory>(pool_size, initial_byte);
+    persistent_->set_fault(planted_flush_fault(setting_.planted));
+  }
   contents_[1] = "";
   for (uint64_t i = world_.random.between(1, actor_count); i > 0; i--) {
     spaces_.push_back("space" + std::to_string(i));
@@ -153,10 +173,11 @@ status pool_life::start_daemon() {
       uint32_t(world_.random.chance(20) ? world_.random.between(16, 24) : 1000);
   if (disk_ != nullptr)
     room.file = disk_->path();
+  room.persistent = persistent_.get();
   auto memory = poold::pool_memory::create(room);
   TND_ASSERT(memory.ok());
   made->memory = std::move(memory).value();
-  if (disk_ != nullptr)
+  if (disk_ != nullptr && persistent_ == nullptr)
     disk_->set_mapping(made->memory->addr({0, 0, 0}));
   if (setting_.planted == mistake::whole_pages)
     plant_whole_pages(*store_, folder);
@@ -230,7 +251,9 @@ void pool_life::end_daemon() {
     disk_->set_mapping(nullptr);
   if (power_fails)
     store_->crash();
-  if (power_fails && disk_ != nullptr)
+  if (power_fails && persistent_ != nullptr)
+    persistent_->fail_power(world_.random);
+  else if (power_fails && disk_ != nullptr)
     disk_->fail_power(world_.random);
   if (tells_lies())
     damage_disk();

@@ -12,6 +12,7 @@ endif()
 add_test(NAME pool_life_sim_own COMMAND pool_life_sim --gtest_filter=pool_life_model.*:pool_life_disk.*)
 foreach(part calm cuts errors full slow lies tiers_calm tiers_cuts tiers_errors tiers_full
         tiers_slow tiers_lies file_calm file_cuts file_errors file_full file_slow file_lies
+        pmem_calm pmem_cuts pmem_errors pmem_full pmem_slow pmem_lies
         memory_calm memory_cuts memory_full)
   tanada_simulation(pool_life_sim_${part} ${pool_life_sim_seeds}
     pool_life_sim --gtest_filter=*/${part}:*${part}*is_caught*)

@@ -10,6 +10,7 @@
 #include "products/poold/durable.hpp"
 #include "products/poold/session.hpp"
 #include "sim/clock.hpp"
+#include "sim/persistent_memory.hpp"
 #include "sim/pool_life_disk.hpp"
 #include "sim/pool_life_model.hpp"
 #include "sim/store.hpp"
@@ -23,8 +24,9 @@ namespace tanada::test {
 enum class sky { calm, cuts, errors, full, slow, lies };
 
 // Where the pool keeps its objects: a log that contains them, beside memory; the same as `flash:`
-// has it, when objects leave memory; `file:`, a mapped file with a journal; `dram`, nowhere.
-enum class medium { flash, tiers, file, memory };
+// has it, when objects leave memory; `file:`, a mapped file with a journal; the same in persistent
+// memory; `dram`, nowhere.
+enum class medium { flash, tiers, file, persistent, memory };
 
 // A mistake that a check must find.
 enum class mistake {
@@ -37,8 +39,8 @@ enum class mistake {
   partial_sets,    // of a set's objects all but the last one reach the log
   old_versions,    // versions restart after those that were recovered
   lost_memory,     // memory that is never freed
-  unsynced_file,   // the backing file's syncs have no effect
-  short_sync,      // the sync of a group omits all of its pages but the first
+  unsynced_file,   // the backing file's syncs, or its flushes of cache lines, have no effect
+  short_sync,      // the sync of a group omits all of its pages but the first; a flush, lines
   early_name,      // the journal has an object before the backing file's bytes are synced
   early_reuse,     // memory is reused before the journal records that its object is gone
   other_bytes,     // a reader of a cold object gets those of another one
@@ -226,6 +228,7 @@ class pool_life {
   sim::store_faults faults_;
   std::unique_ptr<sim::store> store_;
   std::unique_ptr<backing_disk> disk_;
+  std::unique_ptr<sim::persistent_memory> persistent_;  // in place of the disk's bytes
   poold::durable_options keeping_;
   pool::log_options log_options_;
   std::unique_ptr<daemon> daemon_;

@@ -10,34 +10,88 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 
 namespace tanada::poold {
+namespace {
 
-result<std::unique_ptr<backing_file>> backing_file::open(const std::string &path, uint64_t size) {
+constexpr size_t clear_size = size_t{1} << 20;  // bytes of a write that clears new blocks
+
+}  // namespace
+
+result<std::unique_ptr<backing_file>> backing_file::open(const std::string &path,
+                                                         uint64_t size,
+                                                         seams::persistent_memory *persistent) {
   std::unique_ptr<backing_file> file{new backing_file{path, size}};
-  TND_TRY(file->prepare());
+  TND_TRY(file->prepare(persistent));
   return file;
 }
 
 backing_file::~backing_file() {
   guard_.reset();
-  if (addr_ != nullptr)
+  if (addr_ != nullptr && mapping_ == nullptr)
     munmap(addr_, size_);
   if (file_ >= 0)
     close(file_);
 }
 
-status backing_file::prepare() {
+status backing_file::prepare(seams::persistent_memory *persistent) {
   TND_TRY(lock_file());
   // Allocate all blocks now, so that a full disk is reported here and not by a later write.
   if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
     return fail(status::no_space, "{} of {} bytes: {}", path_, size_, std::strerror(error));
   }
-  return reserve_addresses();
+  if (persistent != nullptr)
+    TND_TRY(map_persistent(*persistent));
+  if (mapping_ == nullptr)
+    TND_TRY(reserve_addresses());
+  return guard_addresses();
+}
+
+// Leaves the file unmapped if it is not in persistent memory.
+status backing_file::map_persistent(seams::persistent_memory &memory) {
+  TND_ASSERT(mapping_ == nullptr && addr_ == nullptr);
+  auto mapped = memory.map(file_);
+  if (!mapped.ok() && mapped.error() != status::not_supported)
+    return mapped.error();
+  if (!mapped.ok()) {
+    log(log_level::info, "pool: {} is made durable by msync: {}", path_, last_message());
+    return status::ok;
+  }
+  uint64_t const mapped_size = mapped.value()->size();
+  if (mapped_size < size_)
+    return fail(status::no_space,
+                "{} has {} bytes, and the pool's segments take {}: give a smaller --size",
+                path_,
+                mapped_size,
+                size_);
+  mapping_ = std::move(mapped).value();
+  addr_ = mapping_->addr();
+  log(log_level::info,
+      "pool: {} is persistent memory: it is made durable by flushes of cache lines",
+      path_);
+  return status::ok;
+}
+
+// A block that was allocated and never written is marked as such, and the first store to each page
+// of it waits until the file system has recorded that it has contents.
+status backing_file::clear_new_blocks(uint64_t offset, uint64_t end) {
+  uint64_t const begin = is_device_ ? end : std::max(offset, old_size_);
+  std::vector<std::byte> const zeros(clear_size);
+  for (uint64_t position = begin; position < end;) {
+    uint64_t const size = std::min<uint64_t>(zeros.size(), end - position);
+    ssize_t const written = pwrite(file_, zeros.data(), size, off_t(position));
+    if (written <= 0)
+      return fail(status::io, "{}: clearing new blocks: {}", path_, std::strerror(errno));
+    position += uint64_t(written);
+  }
+  if (begin < end && fsync(file_) != 0)
+    return fail(status::io, "{}: clearing new blocks: {}", path_, std::strerror(errno));
+  return status::ok;
 }
 
 status backing_file::lock_file() {
@@ -54,6 +108,7 @@ status backing_file::lock_file() {
   if (fstat(file_, &file_status) != 0)
     return fail(status::io, "{}: {}", path, std::strerror(errno));
   is_device_ = !S_ISREG(file_status.st_mode);
+  old_size_ = uint64_t(file_status.st_size);
   return status::ok;
 }
 
@@ -65,6 +120,11 @@ status backing_file::reserve_addresses() {
   if (addr == MAP_FAILED)
     return fail(status::no_memory, "{} bytes of addresses: {}", size_, std::strerror(errno));
   addr_ = static_cast<std::byte *>(addr);
+  return status::ok;
+}
+
+status backing_file::guard_addresses() {
+  TND_ASSERT(addr_ != nullptr && guard_ == nullptr);
   auto guard = seams::guarded_memory::guard(addr_, size_);
   if (!guard.ok())
     return guard.error();
@@ -74,6 +134,13 @@ status backing_file::reserve_addresses() {
 
 result<std::byte *> backing_file::map(uint64_t offset, uint64_t size, bool populate) {
   TND_ASSERT(addr_ != nullptr && range_fits(offset, size, size_));
+  if (mapping_ != nullptr) {
+    if (!populate)
+      return addr_ + offset;
+    TND_TRY(clear_new_blocks(offset, offset + size));
+    (void)madvise(addr_ + offset, size, MADV_POPULATE_WRITE);  // best effort, as MAP_POPULATE is
+    return addr_ + offset;
+  }
   int const flags = MAP_SHARED | MAP_FIXED | (populate ? MAP_POPULATE : 0);
   void *const addr =
       mmap(addr_ + offset, size, PROT_READ | PROT_WRITE, flags, file_, off_t(offset));
@@ -157,12 +224,30 @@ void backing_file::visit_intact(
   }
 }
 
-status backing_file::sync(uint64_t offset, uint64_t size) {
+status backing_file::sync_by_system(const range &synced) {
   auto const page_size = uint64_t(guard_->page_size());
-  uint64_t const begin = offset & ~(page_size - 1);
-  if (msync(addr_ + begin, offset + size - begin, MS_SYNC) != 0) {
-    return fail(status::io, "{}: syncing {} bytes: {}", path_, size, std::strerror(errno));
+  uint64_t const begin = synced.offset & ~(page_size - 1);
+  if (msync(addr_ + begin, synced.offset + synced.size - begin, MS_SYNC) == 0)
+    return status::ok;
+  return fail(status::io, "{}: syncing {} bytes: {}", path_, synced.size, std::strerror(errno));
+}
+
+status backing_file::sync(std::span<const range> ranges) {
+  if (ranges.empty())
+    return status::ok;
+  status code = status::ok;
+  for (const range &synced : ranges) {
+    TND_ASSERT(range_fits(synced.offset, synced.size, size_));
+    if (mapping_ != nullptr) {
+      mapping_->flush(addr_ + synced.offset, synced.size);
+      continue;
+    }
+    status const outcome = sync_by_system(synced);
+    code = code == status::ok ? outcome : code;
   }
+  if (mapping_ != nullptr)
+    mapping_->drain();
+  TND_TRY(code);
   if (is_removed_)
     return fail(
         status::io,

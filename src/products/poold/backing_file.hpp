@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/base/mutex.hpp"
 #include "core/base/result.hpp"
 #include "seams/os/guarded_memory.hpp"
+#include "seams/os/persistent_memory.hpp"
 
 namespace tanada::poold {
 
@@ -17,12 +19,18 @@ namespace tanada::poold {
 // process may truncate a mapped file, and no lock of an ordinary file prevents that. A truncated
 // range is lost for good: if the file grows again, it reads as zeros. Accessing a lost range does
 // not end the process (seams/os/guarded_memory.hpp). Thread-safe.
+//
+// A file in persistent memory is mapped as a whole, and its bytes become durable by flushes of
+// cache lines. All others are synced by msync().
 class backing_file {
  public:
   // Open the file, or create it, and allocate all its blocks. `size` (bytes) is a multiple of the
-  // page size. busy: another daemon has locked it. Other errors, with a message: no_space,
-  // no_memory, io, or the error of the system's open().
-  static result<std::unique_ptr<backing_file>> open(const std::string &path, uint64_t size);
+  // page size. Null `persistent`: the file is not mapped as persistent memory. busy: another daemon
+  // has locked it. Other errors, with a message: no_space, no_memory, io, or the error of the
+  // system's open().
+  static result<std::unique_ptr<backing_file>> open(const std::string &path,
+                                                    uint64_t size,
+                                                    seams::persistent_memory *persistent);
   ~backing_file();
 
   // Map `size` bytes from `offset` on and return their address. `populate`: fault in all pages.
@@ -43,22 +51,37 @@ class backing_file {
     return lost_size_.load(std::memory_order_relaxed);
   }
 
-  // io: the range could not be written, or the file was removed from its directory. Syncing a lost
-  // range succeeds, so check for losses afterwards.
-  status sync(uint64_t offset, uint64_t size);
+  // The file is in persistent memory, so that flushing small ranges costs less than syncing what
+  // lies between them.
+  bool is_persistent() const noexcept {
+    return mapping_ != nullptr;
+  }
+
+  // Make ranges durable. io: a range could not be written, or the file was removed from its
+  // directory. Syncing a lost range succeeds, so check for losses afterwards.
+  struct range {
+    uint64_t offset, size;  // bytes
+  };
+  status sync(std::span<const range> ranges);
 
  private:
   backing_file(std::string path, uint64_t size)
       : path_{std::move(path)}, size_{size}, file_size_{size} {}
-  status prepare();
+  status prepare(seams::persistent_memory *persistent);
   status lock_file();
+  status map_persistent(seams::persistent_memory &memory);
+  status clear_new_blocks(uint64_t offset, uint64_t end);
   status reserve_addresses();
+  status guard_addresses();
+  status sync_by_system(const range &synced);
   void mark_lost(uint64_t begin, uint64_t end) TND_REQUIRES(mutex_);
 
   std::string const path_;
   uint64_t const size_;
   int file_ = -1;
+  uint64_t old_size_ = 0;  // bytes of the file before it was opened
   std::byte *addr_ = nullptr;
+  std::unique_ptr<seams::persistent_mapping> mapping_;  // null: not in persistent memory
   bool is_device_ = false;  // a block or character device, whose size is fixed
   std::unique_ptr<seams::guarded_memory> guard_;
   std::atomic<uint64_t> lost_size_{0};

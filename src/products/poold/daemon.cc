@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/pmem/pmem_memory.hpp"
 #include "backends/sockets/socket_stream.hpp"
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
@@ -103,6 +104,7 @@ uint16_t daemon::web_port() const noexcept {
 pool::pool_report daemon::report() const {
   pool::pool_report current;
   current.backing = options_.backing.substr(0, options_.backing.find(':'));
+  current.durability = durability();
   memory_usage const usage = memory_->usage();
   current.capacity = objects_->stored_capacity();
   current.used = objects_->is_tiered() ? objects_->stored_size() : usage.used;
@@ -129,6 +131,14 @@ pool::pool_report daemon::report() const {
   }
   current.uptime_ns = now_ns - service_->started_ns;
   return current;
+}
+
+const char *daemon::durability() const {
+  if (journal_ == nullptr)
+    return "none";
+  if (options_.backing.starts_with("flash:"))
+    return "log";
+  return memory_->is_persistent() ? "cache-flush" : "msync";
 }
 
 void daemon::report_errors(pool::pool_report &current) const {
@@ -212,8 +222,11 @@ status daemon::open_backing() {
   keeping.folder = log_folder();
   if (on_flash)
     limit_log(keeping);
-  auto memory = pool_memory::create(
-      {options_.size, options_.segment_size, on_file ? path : std::string{}, options_.prefault});
+  auto memory = pool_memory::create({.capacity = options_.size,
+                                     .segment_size = options_.segment_size,
+                                     .file = on_file ? path : std::string{},
+                                     .prefault = options_.prefault,
+                                     .persistent = &backends::pmem_memory()});
   if (!memory.ok())
     return memory.error();
   memory_ = std::move(memory).value();

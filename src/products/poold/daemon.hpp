@@ -24,6 +24,10 @@ class daemon {
 
   pool::pool_report report() const;
 
+  // How objects become durable: "none", "log", or of a file "cache-flush" or "msync", and its
+  // journal.
+  const char *durability() const;
+
   // Apply the keys and quotas of `options`. On failure the previous ones stay in effect. Connected
   // clients keep the rights that their keys gave them. All other settings take effect at the next
   // start.

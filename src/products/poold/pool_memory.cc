@@ -305,37 +305,39 @@ void pool_memory::add_pieces_at(uint64_t offset,
   }
 }
 
-// The ranges to sync: at most sync_count_max, in order.
-std::vector<pool_memory::file_range> pool_memory::sync_ranges(
+// The ranges to sync: at most sync_count_max, in order. In persistent memory all pieces.
+std::vector<backing_file::range> pool_memory::sync_ranges(
     std::span<const sync_request> requests) const {
+  using file_range = backing_file::range;
   std::vector<file_range> ranges, merged;
   for (const sync_request &request : requests) {
     for (const pool_extent &part : request.pieces)
-      ranges.push_back({file_offset(part), file_offset(part) + part.size});
+      ranges.push_back({file_offset(part), part.size});
   }
+  if (is_persistent())
+    return ranges;
   std::sort(ranges.begin(), ranges.end(), [](const file_range &lhs, const file_range &rhs) {
-    return lhs.begin < rhs.begin;
+    return lhs.offset < rhs.offset;
   });
+  auto const end_of = [](const file_range &range) {
+    return range.offset + range.size;
+  };
   for (const file_range &next : ranges) {
-    bool const is_near = !merged.empty() && next.begin <= merged.back().end + sync_gap_max;
+    bool const is_near = !merged.empty() && next.offset <= end_of(merged.back()) + sync_gap_max;
     if (is_near)
-      merged.back().end = std::max(merged.back().end, next.end);
+      merged.back().size = std::max(end_of(merged.back()), end_of(next)) - merged.back().offset;
     else
       merged.push_back(next);
   }
   if (merged.size() > sync_count_max)
-    return {{merged.front().begin, merged.back().end}};
+    return {{merged.front().offset, end_of(merged.back()) - merged.front().offset}};
   return merged;
 }
 
 void pool_memory::sync(std::span<sync_request> requests) {
   TND_ASSERT(file_ != nullptr);
-  status code = status::ok;
-  for (const file_range &range : sync_ranges(requests)) {
-    status const outcome = file_->sync(range.begin, range.end - range.begin);
-    code = code == status::ok ? outcome : code;
-  }
-  // msync() reports no error for lost pages.
+  status const code = file_->sync(sync_ranges(requests));
+  // Neither msync() nor a flush reports an error for lost pages.
   check_losses();
   for (sync_request &request : requests) {
     request.outcome = code;

@@ -37,8 +37,10 @@ using wire::pool::pool_extent;
 struct memory_options {
   uint64_t capacity = uint64_t{1} << 30;       // bytes; rounded up to whole segments
   uint64_t segment_size = uint64_t{64} << 20;  // maximum bytes; a power of two, at least 2 MiB
-  std::string file = {};        // the segments are parts of this file; empty: anonymous memory
-  bool prefault = true;         // populate all pages at the start
+  std::string file = {};  // the segments are parts of this file; empty: anonymous memory
+  bool prefault = true;   // populate all pages at the start
+  // Maps the file if it is in persistent memory; null: it never is.
+  seams::persistent_memory *persistent = nullptr;
   uint64_t available_size = 0;  // bytes of memory that may be populated; 0: ask the kernel
   // Each segment takes a descriptor and a mapping; 0: derived from the kernel's limits.
   uint32_t segment_count_max = 0;
@@ -131,7 +133,8 @@ class pool_memory {
   // Make the bytes of all requests durable in the file, in at most sync_count_max syncs. A sync
   // takes as long as writing some megabytes, so ranges with smaller gaps share one. If there are
   // more, one sync writes all that lies between them. A failed sync fails all requests, because the
-  // kernel reports a failed write once, to any of them.
+  // kernel reports a failed write once, to any of them. In persistent memory exactly the pieces are
+  // flushed.
   static constexpr size_t sync_count_max = 4;
   void sync(std::span<sync_request> requests);
   status sync(std::span<const pool_extent> pieces);
@@ -164,6 +167,9 @@ class pool_memory {
   owner_usage usage_of(uint64_t owner) const;
   bool is_exportable() const noexcept {
     return options_.file.empty();
+  }
+  bool is_persistent() const noexcept {
+    return file_ != nullptr && file_->is_persistent();
   }
 
   // The smallest segment: 64 KiB, or a huge page where the memory consists of huge pages.
@@ -242,10 +248,7 @@ class pool_memory {
   void insert_unowned(uint32_t number) TND_REQUIRES(mutex_);
   void erase_unowned(uint32_t number) TND_REQUIRES(mutex_);
 
-  struct file_range {
-    uint64_t begin, end;
-  };
-  std::vector<file_range> sync_ranges(std::span<const sync_request> requests) const;
+  std::vector<backing_file::range> sync_ranges(std::span<const sync_request> requests) const;
 
   // Free extents of the segments (pool_memory.cc).
   void add_free(uint32_t number, uint64_t offset, uint64_t size) TND_REQUIRES(mutex_);

@@ -12,11 +12,15 @@
 #include <utility>
 
 #include "products/poold/object.hpp"
+#include "products/poold/testing/msync_count.hpp"
 #include "products/poold/testing/sizes.hpp"
 #include "seams/os/huge_pages.hpp"
 #include "sim/world.hpp"
 
 namespace tanada::poold {
+
+uint64_t msync_count = 0;
+
 namespace {
 
 std::unique_ptr<pool_memory> make_memory(uint64_t capacity = 16 * mib) {
@@ -538,8 +542,6 @@ TEST_F(space_of_many, memory_that_is_held_back_is_not_cut) {
 }
 
 // A pool in a file, which the test truncates.
-uint64_t msync_count = 0;  // calls of this program
-
 class space_in_file : public testing::Test {
  protected:
   void SetUp() override {

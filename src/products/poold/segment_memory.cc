@@ -109,7 +109,7 @@ result<std::unique_ptr<pool_memory>> pool_memory::create(const memory_options &o
   if (options.segment_count_max == 0)
     memory->options_.segment_count_max = segment_count_max();
   if (!options.file.empty()) {
-    auto file = backing_file::open(options.file, count * options.segment_size);
+    auto file = backing_file::open(options.file, count * options.segment_size, options.persistent);
     if (!file.ok())
       return file.error();
     memory->file_ = std::move(file).value();

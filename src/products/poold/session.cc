@@ -555,7 +555,9 @@ void session::send_welcome() {
   else if (service_.cluster != nullptr)
     reply.reason = "the pool is a cluster";
   else if (!service_.memory.is_exportable())
-    reply.reason = "the pool's memory is a file of the daemon";
+    reply.reason = service_.memory.is_persistent()
+                       ? "the pool's memory is a file in persistent memory of the daemon"
+                       : "the pool's memory is a file of the daemon";
   else {
     counters = service_.objects.counters_descriptor(namespace_id_);
     if (counters < 0)

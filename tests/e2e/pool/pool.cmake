@@ -71,14 +71,22 @@ endif()
 # A daemon in a process of its own, which is killed.
 tanada_test(pool_crash SOURCES e2e/pool/pool_crash_test.cc MODULES products_pool products_poold sim TIMEOUT 600)
 target_include_directories(pool_crash PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
+target_compile_definitions(pool_crash PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>"
+                                              TND_TEST_HAS_PMEM=$<BOOL:${PMEM_FOUND}>)
 add_dependencies(pool_crash tanada_poold_program)
+# libpmem then treats every file as persistent memory.
+add_test(NAME pool_crash_persistent COMMAND pool_crash --gtest_filter=*/file)
+set_tests_properties(pool_crash_persistent PROPERTIES
+  TIMEOUT 600 ENVIRONMENT PMEM_IS_PMEM_FORCE=1)
 
 # A backing file that is truncated under the daemon.
 tanada_test(pool_loss SOURCES e2e/pool/pool_loss_test.cc MODULES products_pool products_poold sim TIMEOUT 300)
 target_include_directories(pool_loss PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(pool_loss PRIVATE TND_TEST_POOLD="$<TARGET_FILE:tanada_poold_program>")
 add_dependencies(pool_loss tanada_poold_program)
+add_test(NAME pool_loss_persistent COMMAND pool_loss)
+set_tests_properties(pool_loss_persistent PROPERTIES
+  TIMEOUT 300 ENVIRONMENT PMEM_IS_PMEM_FORCE=1)
 
 # The wall clock jumps. The shim is linked into the test for its clients, and preloaded into the
 # daemon.

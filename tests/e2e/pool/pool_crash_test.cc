@@ -262,6 +262,40 @@ TEST_P(pool_crash, two_daemons_do_not_share_a_backing) {
   EXPECT_EQ(poold::daemon::start(options).error(), status::busy);
 }
 
+class pool_persistent : public testing::Test, protected folder_of_its_own {
+ protected:
+  // The path and the reason that a client reports.
+  static std::string reason(const std::string &url) {
+    connection pool{url, true, call_limit_ns};
+    tnd_pool_connection about{};
+    about.struct_size = sizeof about;
+    EXPECT_EQ(tnd_pool_get_connection(pool, &about), TND_OK);
+    return about.reason;
+  }
+};
+
+TEST_F(pool_persistent, a_daemon_reports_how_a_file_becomes_durable) {
+  for (bool const is_persistent : {false, true}) {
+    if (is_persistent && TND_TEST_HAS_PMEM == 0)
+      GTEST_SKIP() << "this build has no libpmem";
+    daemon_process daemon{folder_, "file:" + folder_ + "/backing"};
+    daemon.environment["TND_LOG"] = "info";
+    daemon.environment["PMEM_IS_PMEM_FORCE"] = is_persistent ? "1" : "0";
+    daemon.start();
+    {
+      connection pool{daemon.url(), true, call_limit_ns};
+      ASSERT_EQ(put(pool, "a", contents("a", 1), TND_POOL_DURABLE), TND_OK);
+    }
+    std::string const memory = is_persistent ? "in persistent memory" : "a file of the daemon";
+    EXPECT_NE(reason(daemon.url()).find(memory), std::string::npos) << reason(daemon.url());
+    daemon.end(SIGTERM);
+    std::string const logged = daemon.said();
+    bool const flushes = logged.find("by flushes of cache lines") != std::string::npos;
+    EXPECT_EQ(flushes, is_persistent) << logged;
+    EXPECT_NE(logged.find("is made durable by msync"), std::string::npos) << logged;
+  }
+}
+
 TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
   daemon_process daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
   daemon.start();

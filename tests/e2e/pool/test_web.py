@@ -273,7 +273,8 @@ def test_what_a_daemon_did_is_in_its_metrics(daemon_with_page):
     assert pool("cp", "-", url, stdin="y" * 2_000_000, variables=over_socket).returncode == 0
     assert pool("cat", url, variables=over_socket).returncode == 0
     text = metrics_of(daemon)
-    assert value(text, "tanada_pool_info", version="0.1.0", backing="dram") == 1
+    labels = {"version": "0.1.0", "backing": "dram", "durability": "none"}
+    assert value(text, "tanada_pool_info", **labels) == 1
     assert value(text, "tanada_pool_capacity_bytes") == 512 << 20
     assert (
         value(text, "tanada_pool_objects")

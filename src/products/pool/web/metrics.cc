@@ -182,8 +182,10 @@ void add_space(metrics_text &text, const pool_report &report) {
 
 std::string report_metrics(const pool_report &report) {
   metrics_text text;
-  text.family("info", "gauge", "Always 1; version and backing of the daemon.");
-  text.sample(1, label("version", TND_VERSION_STRING) + "," + label("backing", report.backing));
+  text.family("info", "gauge", "Always 1; version, backing and durability of the daemon.");
+  text.sample(1,
+              label("version", TND_VERSION_STRING) + "," + label("backing", report.backing) + "," +
+                  label("durability", report.durability));
   add_space(text, report);
   text.gauge("owned_bytes", "Memory bound to namespaces, used or not.", report.owned);
   text.gauge("ring_bytes", "Memory of clients' rings.", report.ring_size);

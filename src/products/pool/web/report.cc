@@ -97,6 +97,7 @@ uint64_t pool_report::read_size() const noexcept {
 std::string report_json(const pool_report &report) {
   json const document = {{"version", TND_VERSION_STRING},
                          {"backing", report.backing},
+                         {"durability", report.durability},
                          {"uptime_s", double(report.uptime_ns) / 1e9},
                          {"capacity", report.capacity},
                          {"used", report.used},

@@ -51,7 +51,8 @@ struct pool_report {
     std::vector<cluster_server> servers;
   };
 
-  std::string backing;  // "dram", "file", "flash"
+  std::string backing;     // "dram", "file", "flash"
+  std::string durability;  // "none", "msync", "cache-flush", "log": how objects become durable
   std::optional<cluster_state> cluster = {};
   uint64_t capacity = 0;  // for objects: of the memory, or of the log that they leave it for
   uint64_t used = 0;      // includes objects that are being written

@@ -37,6 +37,7 @@ pool_report read(const char *path) {
   };
   pool_report report;
   report.backing = document.value("backing", "dram");
+  report.durability = document.value("durability", "none");
   report.capacity = number(document, "capacity");
   report.used = number(document, "used");
   report.memory_capacity = number(document, "memory_capacity");
