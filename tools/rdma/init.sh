@@ -34,6 +34,12 @@ if [ "${nfs:-}" = 1 ]; then
     grep -q "^$name " /proc/modules || insmod "/modules/$module" || die "module $module"
   done
 fi
+if [ "${dax:-}" = 1 ]; then
+  for module in $(cat /modules/dax); do
+    name=$(echo "${module%.ko}" | tr - _)
+    grep -q "^$name " /proc/modules || insmod "/modules/$module" || die "module $module"
+  done
+fi
 # shellcheck disable=SC2154  # the kernel's command line sets guest and guests
 hostname "rdma$guest"
 echo "127.0.0.1 localhost" >/upper/hosts

@@ -15,7 +15,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
   gfile_pool_contract shmem)
 failed=0
 for program in "${programs[@]}"; do
-  [ "$program" != cluster ] || continue # needs two guests
+  case $program in cluster | dax) continue ;; esac # need guests of their own
   own=()
   case $program in
     fabric_contract_libfabric) own=(--provider "$provider" --node "$node") ;;

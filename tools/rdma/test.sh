@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The fabric's contract, the pool, pgas and OpenSHMEM over verbs on Soft-RoCE, in a virtual machine;
-# OpenSHMEM and a cluster of the pool between two of them; some twenty minutes. Arguments as
-# tools/rdma/suite.sh takes them; `shmem` is in both, and `cluster` only between two.
+# OpenSHMEM and a cluster of the pool between two of them; pools in persistent memory; some twenty
+# minutes. Arguments as tools/rdma/suite.sh takes them; `shmem` is in both, `cluster` only between
+# two, and `dax` in a guest with an NVDIMM, without RDMA.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tools/setup.sh build test rdma
@@ -17,7 +18,13 @@ for program in put_get nonblocking atomics signals collectives litmus contexts s
   build/dev/bin/oshcc -std=c11 -D_GNU_SOURCE -O1 -g -I $sources -o build/rdma/programs/$program $sources/$program.c -pthread
 done
 failed=0
-if [ "$*" != cluster ]; then
+# Whether only parts were asked for that have guests of their own.
+only_own() {
+  [ $# -gt 0 ] || return
+  local part
+  for part in "$@"; do [ "$part" = cluster ] || [ "$part" = dax ] || return; done
+}
+if ! only_own "$@"; then
   tools/rdma/vm.sh -m 3072 -t 3600 "$PWD/tools/rdma/suite.sh" "$@" || failed=1
 fi
 case " ${*:-cluster} " in
@@ -25,5 +32,19 @@ case " ${*:-cluster} " in
 esac
 case " ${*:-shmem} " in
   *" shmem "*) tools/rdma/vm.sh -2 -t 2700 "$PWD/tools/rdma/shmem.sh" || failed=1 ;;
+esac
+# Twice the same NVDIMM: the first guest ends as by a power failure.
+test_dax() {
+  local folder
+  folder=$(mktemp -d "$PWD/build/rdma/dax.XXXXXX")
+  truncate -s 256M "$folder/file.image"
+  for phase in put check; do
+    tools/rdma/vm.sh -m 1536 -t 1800 -k dax=1 -w "$folder" -n "$folder/file.image" \
+      "$PWD/tools/rdma/dax.sh" $phase "$folder" || return
+  done
+  rm -rf "$folder"
+}
+case " ${*:-dax} " in
+  *" dax "*) test_dax || failed=1 ;;
 esac
 exit $failed

@@ -2,12 +2,15 @@
 # Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
 # It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
 # slower than this machine runs.
-# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] COMMAND [ARGUMENT ...]
+# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] [-n IMAGE] ... COMMAND [ARGUMENT ...]
 #
 # The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
 # the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
 # when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of
 # the guest's kernel.
+#
+# Each -n is an NVDIMM, whose bytes are those of the file IMAGE and stay there. The word dax=1 loads its modules. A command
+# that writes its status to /run/rdma/status may end the guest itself, as a power failure does.
 #
 # With -2 there are two guests, joined by a network of their own. The command runs in the first; tools/rdma/agent.sh, which a
 # launcher takes for ssh, runs others in the second, 10.77.0.2, which ends with the first. CPUs and memory are those of each.
@@ -16,12 +19,12 @@ cd_at_call=$PWD
 cd "$(dirname "$0")/../.."
 here=$PWD/tools/rdma
 cache=$PWD/build/rdma
-cpus=2 memory=2048 limit=600 guests=1 words='' writable=''
+cpus=2 memory=2048 limit=600 guests=1 words='' writable='' images=()
 die() {
   echo "rdma: $*" >&2
   exit 125
 }
-while getopts 2c:m:t:k:w: option; do
+while getopts 2c:m:t:k:w:n: option; do
   case $option in
     2) guests=2 ;;
     c) cpus=$OPTARG ;;
@@ -29,6 +32,7 @@ while getopts 2c:m:t:k:w: option; do
     t) limit=$OPTARG ;;
     k) words=$OPTARG ;;
     w) writable=$(cd "$OPTARG" && pwd) ;;
+    n) images+=("$(realpath "$OPTARG")") ;;
     *) exit 2 ;;
   esac
 done
@@ -42,6 +46,8 @@ boot_modules="virtio_pci virtio_console virtio_net 9pnet_virtio 9p overlay"
 rdma_modules="crc32_generic crc32_pclmul rdma_rxe ib_uverbs rdma_ucm veth sch_netem sch_tbf"
 # shellcheck disable=SC2034
 nfs_modules="nfsd nfsv4 rpcrdma" # loaded with the word nfs=1
+# shellcheck disable=SC2034
+dax_modules="crc32c_generic ext4 nfit nd_pmem dax_pmem device_dax" # with the word dax=1
 
 # Debian's kernel package, unpacked, never installed.
 fetch_kernel() {
@@ -90,7 +96,7 @@ make_initramfs() {
   rm -rf "$root" && mkdir -p "$root"/{bin,proc,sys,dev,modules,host,run,upper,new}
   cp "$(command -v busybox)" "$root/bin/busybox"
   cp "$here/init.sh" "$root/init"
-  for kind in boot rdma nfs; do
+  for kind in boot rdma nfs dax; do
     local names=${kind}_modules
     : >"$root/modules/$kind"
     for file in $(module_files ${!names}); do
@@ -131,6 +137,20 @@ trap cleanup EXIT
 printf '%s' "$writable" >"$run/writable"
 printf 'read -r line\neval "$line"\n' >>"$run/serve"
 
+# What QEMU takes for NVDIMMs.
+nvdimm='' slots='' dimms=() total=0
+for image in "${images[@]}"; do
+  size=$(stat -c %s "$image")
+  number=$((${#dimms[@]} / 4))
+  total=$((total + (size >> 20)))
+  dimms+=(-object "memory-backend-file,id=image$number,share=on,mem-path=${image//,/,,},size=$size"
+    -device "nvdimm,id=nvdimm$number,memdev=image$number")
+done
+if [ ${#images[@]} -gt 0 ]; then
+  nvdimm=,nvdimm=on
+  slots=,slots=${#images[@]},maxmem=$((memory + total + 1024 * ${#images[@]}))M
+fi
+
 # Guest number $1. (Without no_timer_check a kernel that this machine lets wait takes its timer for broken.)
 start_guest() {
   local cable=hubport,id=net,hubid=0
@@ -139,8 +159,8 @@ start_guest() {
   local folder="local,id=writable,path=${writable//,/,,},security_model=none"
   local device="virtio-9p-pci,fsdev=writable,mount_tag=writable"
   [ -z "$writable" ] || shares=(-fsdev "$folder" -device "$device")
-  timeout -k 5 "$limit" qemu-system-x86_64 -machine pc -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
-    -smp "$cpus" -m "$memory" -nodefaults -no-user-config -no-reboot -display none \
+  timeout -k 5 "$limit" qemu-system-x86_64 -machine "pc$nvdimm" -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
+    -smp "$cpus" -m "$memory$slots" "${dimms[@]}" -nodefaults -no-user-config -no-reboot -display none \
     -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
     -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on no_timer_check panic=-1 guest=$1 guests=$guests $words" \
     -serial "file:$run/console$1" -device virtio-serial-pci \
