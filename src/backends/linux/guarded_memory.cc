@@ -19,8 +19,8 @@ namespace {
 // The handler may read an entry at any time: `begin` is set last and cleared first.
 struct entry {
   std::atomic<uintptr_t> begin{0};
-  std::atomic<size_t> size{0}, lost_count{0};
-  std::atomic<std::atomic<uint64_t> *> bits{nullptr};  // one for each page
+  std::atomic<size_t> size{0}, granule{0}, lost_count{0};
+  std::atomic<std::atomic<uint64_t> *> bits{nullptr};  // one for each granule
   bool is_used = false;                                // guarded by the mutex of the table
 };
 
@@ -41,13 +41,13 @@ table &guard_table() {
 table *handler_table = nullptr;  // for the handler, which must not construct objects
 
 // Uses only what is safe in a signal handler: atomics and raw system calls.
-bool replace_page(uintptr_t addr) {
-  size_t const page_size = handler_table->page_size;
+bool replace_granule(uintptr_t addr) {
   for (entry &range : handler_table->entries) {
     uintptr_t const begin = range.begin.load(std::memory_order_acquire);
     if (begin == 0 || addr < begin || addr - begin >= range.size.load(std::memory_order_relaxed))
       continue;
-    size_t const index = (addr - begin) / page_size;
+    size_t const granule = range.granule.load(std::memory_order_relaxed);
+    size_t const index = (addr - begin) / granule;
     // Record the loss before the zeros are visible, so that a thread that reads zeros and then
     // checks finds it recorded.
     uint64_t const bit = uint64_t{1} << (index % 64);
@@ -55,21 +55,22 @@ bool replace_page(uintptr_t addr) {
     if ((old_bits & bit) == 0)
       range.lost_count.fetch_add(1);
     long const mapped = syscall(SYS_mmap,
-                                begin + index * page_size,
-                                page_size,
+                                begin + index * granule,
+                                granule,
                                 PROT_READ | PROT_WRITE,
                                 MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
                                 -1,
                                 0);
-    return mapped == long(begin + index * page_size);
+    return mapped == long(begin + index * granule);
   }
   return false;
 }
 
 void on_bus_error(int number, siginfo_t *about, void *context) {
   int const error = errno;
-  bool const replaced =
-      about->si_code == BUS_ADRERR && replace_page(reinterpret_cast<uintptr_t>(about->si_addr));
+  // BUS_MCEERR_AR: the memory has lost bytes that were about to be loaded.
+  bool const is_loss = about->si_code == BUS_ADRERR || about->si_code == BUS_MCEERR_AR;
+  bool const replaced = is_loss && replace_granule(reinterpret_cast<uintptr_t>(about->si_addr));
   errno = error;
   if (replaced)
     return;
@@ -104,7 +105,9 @@ status install(table &registry) {
 
 }  // namespace
 
-result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, size_t size) {
+result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr,
+                                                              size_t size,
+                                                              size_t granule) {
   table &registry = guard_table();
   lock_guard lock{registry.mutex};
   TND_TRY(install(registry));
@@ -116,13 +119,18 @@ result<std::unique_ptr<guarded_memory>> guarded_memory::guard(std::byte *addr, s
     return fail(status::no_space, "all {} guarded ranges are in use", free);
   entry &range = registry.entries[free];
   TND_ASSERT(range.begin == 0 && range.bits == nullptr);
-  size_t const words = (size / registry.page_size + 63) / 64;
+  if (granule == 0)
+    granule = registry.page_size;
+  TND_ASSERT(granule % registry.page_size == 0 && size % granule == 0);
+  TND_ASSERT(reinterpret_cast<uintptr_t>(addr) % granule == 0);
+  size_t const words = (size / granule + 63) / 64;
   range.bits = new std::atomic<uint64_t>[words]();
   range.size = size;
+  range.granule = granule;
   range.lost_count = 0;
   range.is_used = true;
   range.begin.store(reinterpret_cast<uintptr_t>(addr), std::memory_order_release);
-  return std::unique_ptr<guarded_memory>{new guarded_memory{free}};
+  return std::unique_ptr<guarded_memory>{new guarded_memory{free, granule}};
 }
 
 guarded_memory::~guarded_memory() {

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -73,6 +75,33 @@ TEST_F(guarded, a_system_call_gets_a_fault_there) {
   EXPECT_EQ(errno, EFAULT);
   EXPECT_EQ(read(zero, addr_, page), ssize_t(page));
   close(zero);
+}
+
+TEST_F(guarded, a_granule_of_several_pages_is_replaced_as_a_whole) {
+  auto created = seams::guarded_memory::guard(addr_, page * page_count, 2 * page);
+  ASSERT_TRUE(created.ok());
+  EXPECT_EQ(created.value()->granule(), 2 * page);
+  cut(5);
+  EXPECT_EQ(byte_of(5), 0);
+  EXPECT_EQ(byte_of(4), 0) << "it was intact, and is in the same granule";
+  EXPECT_EQ(byte_of(3), 'a');
+  EXPECT_EQ(created.value()->replaced_count(), 1u);
+  for (size_t i = 0; i < page_count / 2; i++)
+    EXPECT_EQ(created.value()->is_replaced(i), i == 2) << i;
+}
+
+// As the kernel does for a load of poisoned bytes.
+TEST_F(guarded, memory_that_has_lost_its_bytes_is_replaced) {
+  auto created = seams::guarded_memory::guard(addr_, page * page_count);
+  ASSERT_TRUE(created.ok());
+  siginfo_t about{};
+  about.si_signo = SIGBUS;
+  about.si_code = BUS_MCEERR_AR;
+  about.si_addr = addr_ + 3 * page + 17;
+  ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &about), 0);
+  EXPECT_EQ(byte_of(3), 0);
+  EXPECT_TRUE(created.value()->is_replaced(3));
+  EXPECT_EQ(created.value()->replaced_count(), 1u);
 }
 
 TEST_F(guarded, many_threads_may_run_into_it) {
