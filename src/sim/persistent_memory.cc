@@ -44,12 +44,12 @@ class persistent_memory::mapping final : public seams::persistent_mapping {
 };
 
 void persistent_memory::page_deleter::operator()(std::byte *bytes) const noexcept {
-  ::operator delete[](bytes, std::align_val_t{page_size});
+  ::operator delete[](bytes, std::align_val_t{granule_max});
 }
 
 persistent_memory::persistent_memory(uint64_t size, std::byte initial)
     : size_{size},
-      cached_{static_cast<std::byte *>(::operator new[](size, std::align_val_t{page_size}))},
+      cached_{static_cast<std::byte *>(::operator new[](size, std::align_val_t{granule_max}))},
       durable_(size, initial) {
   TND_ASSERT(size % page_size == 0);
   std::memcpy(cached_.get(), durable_.data(), size);

@@ -25,6 +25,7 @@ enum class flush_fault {
 class persistent_memory final : public seams::persistent_memory {
  public:
   static constexpr uint64_t line_size = 64, page_size = 4096;
+  static constexpr uint64_t granule_max = uint64_t{2} << 20;
 
   // `initial` is each byte of new memory. `size` is a multiple of the page size.
   explicit persistent_memory(uint64_t size, std::byte initial = std::byte{0});
@@ -39,6 +40,7 @@ class persistent_memory final : public seams::persistent_memory {
     is_ordinary_ = true;
   }
   void set_granule(uint64_t granule) noexcept {
+    TND_ASSERT(granule <= granule_max && size_ % granule == 0);
     granule_ = granule;
   }
   void set_fault(flush_fault fault) noexcept {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# In a guest with an NVDIMM (vm.sh -n IMAGE -k dax=1): a pool in persistent memory.
+# In a guest with two NVDIMMs (vm.sh -n IMAGE -n IMAGE -k dax=1): pools in persistent memory, in a
+# file of a file system with DAX, and in a device of device DAX.
 # usage: tools/rdma/dax.sh put|check FOLDER
-#   put    makes the file system, puts objects, kills the daemon, puts more of them and resets the
+#   put    makes the file system, puts objects, kills the daemons, puts more of them and resets the
 #          guest while it does, as a power failure would
 #   check  finds all objects of FOLDER again that were acknowledged
 set -uo pipefail
@@ -9,6 +10,7 @@ cd "$(dirname "$0")/../.." || exit
 tanada=$PWD/build/dev/bin/tanada poold=$PWD/build/dev/bin/tanada-poold
 phase=$1 folder=$2
 mount=/mnt/pmem
+device=(file:/dev/dax1.0 --journal "$mount/journal")
 export TND_POOL_TIMEOUT=120s TND_POOL_KEY_FILE=/tmp/keys
 die() {
   echo "dax: $*"
@@ -19,6 +21,7 @@ die() {
 mount_file_system() {
   if [ "$phase" = put ]; then
     ndctl create-namespace -f -e namespace0.0 -m fsdax >"$folder/ndctl.log" || die "ndctl"
+    ndctl create-namespace -f -e namespace1.0 -m devdax >>"$folder/ndctl.log" || die "ndctl"
     mkfs.ext4 -q -b 4096 /dev/pmem0 || die "mkfs"
   fi
   mkdir -p $mount
@@ -100,8 +103,12 @@ mount_file_system
 if [ "$phase" = put ]; then
   head -c 4000000 /dev/urandom >"$folder/bytes"
   put_and_kill file "file:$mount/pool"
+  put_and_kill device "${device[@]}"
   reset_guest
 fi
 start file "file:$mount/pool"
 check file
 put file 1000 || die "a put after the reset"
+start device "${device[@]}"
+check device
+put device 1000 || die "a put after the reset"

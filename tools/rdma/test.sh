@@ -33,14 +33,15 @@ esac
 case " ${*:-shmem} " in
   *" shmem "*) tools/rdma/vm.sh -2 -t 2700 "$PWD/tools/rdma/shmem.sh" || failed=1 ;;
 esac
-# Twice the same NVDIMM: the first guest ends as by a power failure.
+# Twice the same NVDIMMs: the first guest ends as by a power failure.
 test_dax() {
   local folder
   folder=$(mktemp -d "$PWD/build/rdma/dax.XXXXXX")
   truncate -s 256M "$folder/file.image"
+  truncate -s 128M "$folder/device.image"
   for phase in put check; do
     tools/rdma/vm.sh -m 1536 -t 1800 -k dax=1 -w "$folder" -n "$folder/file.image" \
-      "$PWD/tools/rdma/dax.sh" $phase "$folder" || return
+      -n "$folder/device.image" "$PWD/tools/rdma/dax.sh" $phase "$folder" || return
   done
   rm -rf "$folder"
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "core/base/assert.hpp"
@@ -59,13 +60,17 @@ status backing_file::map_persistent(seams::persistent_memory &memory) {
   if (!mapped.ok() && mapped.error() != status::not_supported)
     return mapped.error();
   if (!mapped.ok()) {
-    log(log_level::info, "pool: {} is made durable by msync: {}", path_, last_message());
+    std::string const reason = last_message();
+    if (is_character_)
+      return fail(status::not_supported, "{} cannot be a pool's memory: {}", path_, reason);
+    log(log_level::info, "pool: {} is made durable by msync: {}", path_, reason);
     return status::ok;
   }
   uint64_t const mapped_size = mapped.value()->size();
   if (mapped_size < size_)
     return fail(status::no_space,
-                "{} has {} bytes, and the pool's segments take {}: give a smaller --size",
+                "{} has {} bytes, and the pool's segments take {}: give a smaller --size, or a "
+                "smaller --segment-size",
                 path_,
                 mapped_size,
                 size_);
@@ -108,6 +113,7 @@ status backing_file::lock_file() {
   if (fstat(file_, &file_status) != 0)
     return fail(status::io, "{}: {}", path, std::strerror(errno));
   is_device_ = !S_ISREG(file_status.st_mode);
+  is_character_ = S_ISCHR(file_status.st_mode);
   old_size_ = uint64_t(file_status.st_size);
   return status::ok;
 }
@@ -125,7 +131,10 @@ status backing_file::reserve_addresses() {
 
 status backing_file::guard_addresses() {
   TND_ASSERT(addr_ != nullptr && guard_ == nullptr);
-  auto guard = seams::guarded_memory::guard(addr_, size_);
+  uint64_t const granule = mapping_ != nullptr ? mapping_->granule() : 0;
+  // All of a mapping, because the pool may end within a granule.
+  uint64_t const size = mapping_ != nullptr ? mapping_->size() / granule * granule : size_;
+  auto guard = seams::guarded_memory::guard(addr_, size, granule);
   if (!guard.ok())
     return guard.error();
   guard_ = std::move(guard).value();
@@ -183,10 +192,10 @@ bool backing_file::check_losses() {
   }
   if (pages != lost_page_count_) {
     lost_page_count_ = pages;
-    uint64_t const page_size = guard_->page_size();
-    for (uint64_t i = 0; i < size_ / page_size; i++)
+    uint64_t const granule = guard_->granule();
+    for (uint64_t i = 0; i * granule < size_; i++)
       if (guard_->is_replaced(i))
-        mark_lost(i * page_size, (i + 1) * page_size);
+        mark_lost(i * granule, std::min((i + 1) * granule, size_));
   }
   if (lost_size_ == lost_before)
     return false;

@@ -26,8 +26,8 @@ class backing_file {
  public:
   // Open the file, or create it, and allocate all its blocks. `size` (bytes) is a multiple of the
   // page size. Null `persistent`: the file is not mapped as persistent memory. busy: another daemon
-  // has locked it. Other errors, with a message: no_space, no_memory, io, or the error of the
-  // system's open().
+  // has locked it. not_supported: a character device, which must be persistent memory, is not.
+  // Other errors, with a message: no_space, no_memory, io, or the error of the system's open().
   static result<std::unique_ptr<backing_file>> open(const std::string &path,
                                                     uint64_t size,
                                                     seams::persistent_memory *persistent);
@@ -82,7 +82,8 @@ class backing_file {
   uint64_t old_size_ = 0;  // bytes of the file before it was opened
   std::byte *addr_ = nullptr;
   std::unique_ptr<seams::persistent_mapping> mapping_;  // null: not in persistent memory
-  bool is_device_ = false;  // a block or character device, whose size is fixed
+  bool is_device_ = false;     // a block or character device, whose size is fixed
+  bool is_character_ = false;  // a character device, which the system cannot sync
   std::unique_ptr<seams::guarded_memory> guard_;
   std::atomic<uint64_t> lost_size_{0};
   std::atomic<bool> is_removed_{false};

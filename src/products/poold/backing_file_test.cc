@@ -1,7 +1,9 @@
-// A backing file in persistent memory: flushes and power failures.
+// A backing file in persistent memory: flushes, power failures, and lost bytes.
 #include "products/poold/backing_file.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,6 +115,26 @@ TEST_F(space_in_persistent_memory, a_file_that_is_smaller_than_the_pool_is_refus
   auto const created = pool_memory::create(
       {.capacity = 32 * mib, .segment_size = 2 * mib, .file = path_, .persistent = &persistent_});
   EXPECT_EQ(created.error(), status::no_space);
+}
+
+// The kernel signals a load of bytes that the memory has lost.
+TEST_F(space_in_persistent_memory, a_granule_that_has_lost_bytes_is_given_to_nobody) {
+  persistent_.set_granule(2 * mib);
+  start();
+  auto const pieces = memory_->allocate(0, 3 * mib).value();
+  fill(pieces, 's');
+  siginfo_t about{};
+  about.si_signo = SIGBUS;
+  about.si_code = BUS_MCEERR_AR;
+  about.si_addr = memory_->addr(pieces[0]) + mib;
+  ASSERT_EQ(syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), SIGBUS, &about), 0);
+  memory_->check_losses();
+  EXPECT_EQ(memory_->capacity(), 14 * mib);
+  EXPECT_TRUE(memory_->is_lost(pieces, 3 * mib));
+  EXPECT_EQ(memory_->sync(pieces), status::io);
+  memory_->release(pieces);
+  EXPECT_TRUE(memory_->allocate(0, 14 * mib).ok());
+  EXPECT_EQ(memory_->allocate(0, 64).error(), status::no_space);
 }
 
 TEST_F(space_in_persistent_memory, nothing_is_durable_in_a_file_that_was_removed) {

@@ -4,6 +4,7 @@
 #include <tanada/status.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "backends/pmem/pmem_memory.hpp"
 #include "backends/sockets/socket_stream.hpp"
@@ -20,6 +21,7 @@ constexpr uint64_t ring_poll_ns_max = 1'000'000'000;
 
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> instance{new daemon{options}};
+  TND_TRY(instance->check_journal());
   TND_TRY(instance->open_backing());
   TND_TRY(instance->open_cluster());
   TND_TRY(instance->restore_objects());
@@ -195,6 +197,8 @@ void daemon::stop() {
 }
 
 std::string daemon::log_folder() const {
+  if (!options_.journal.empty())
+    return options_.journal;
   std::string const path = options_.backing.substr(options_.backing.find(':') + 1);
   return options_.backing.starts_with("file:") ? path + ".journal" : path;
 }
@@ -206,6 +210,28 @@ void daemon::limit_log(durable_options &keeping) const {
   keeping.checks_cold = !options_.cluster.empty();
   // Commits wait before objects that are being written fill the memory.
   keeping.congestion_size = std::min(keeping.congestion_size, options_.size / 4);
+}
+
+// The folder beside a device is in memory, and lost at a restart of the machine.
+status daemon::check_journal() const {
+  std::string const &backing = options_.backing;
+  bool const on_file = backing.starts_with("file:");
+  bool const is_good = options_.journal.empty() || (on_file && options_.journal.starts_with('/'));
+  if (!is_good)
+    return fail(status::invalid,
+                "--journal {}: give the absolute path of a folder, with --backing file:PATH",
+                options_.journal);
+  if (!on_file || !options_.journal.empty())
+    return status::ok;
+  std::string const path = backing.substr(backing.find(':') + 1);
+  std::error_code error;
+  bool const is_device =
+      std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
+  if (!is_device)
+    return status::ok;
+  return fail(status::invalid,
+              "{} is a device: give --journal FOLDER, on a file system that keeps it",
+              path);
 }
 
 status daemon::open_backing() {

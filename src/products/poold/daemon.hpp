@@ -40,6 +40,7 @@ class daemon {
  private:
   explicit daemon(daemon_options options) : options_{std::move(options)} {}
   status open_backing();
+  status check_journal() const;
   void limit_log(durable_options &keeping) const;
   result<std::vector<pool::key>> read_keys(const std::string &key_file) const;
   status open_fabric();

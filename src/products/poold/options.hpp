@@ -21,6 +21,7 @@ struct daemon_options {
   uint64_t segment_size = uint64_t{64} << 20;
   bool prefault = true;
   std::string backing = "dram";  // dram | file:PATH | flash:DIR
+  std::string journal;           // folder of the journal of file:PATH; empty: PATH.journal
   std::string key_file;
   bool is_open = false;  // without keys: admit all users of this node
   uint64_t lost_after_ns = backends::stream_lost_after_ns;  // see server_options

@@ -296,6 +296,33 @@ TEST_F(pool_persistent, a_daemon_reports_how_a_file_becomes_durable) {
   }
 }
 
+TEST_F(pool_persistent, the_journal_of_a_file_may_lie_elsewhere) {
+  daemon_process daemon{folder_, "file:" + folder_ + "/backing"};
+  daemon.arguments = {"--journal", folder_ + "/elsewhere"};
+  daemon.start();
+  {
+    connection pool{daemon.url(), true, call_limit_ns};
+    ASSERT_EQ(put(pool, "a", contents("a", 1), TND_POOL_DURABLE), TND_OK);
+  }
+  daemon.end(SIGKILL);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/backing.journal"));
+  daemon.start();
+  connection pool{daemon.url(), true, call_limit_ns};
+  EXPECT_EQ(get(pool, "a"), contents("a", 1));
+}
+
+TEST_F(pool_persistent, a_device_needs_a_journal_and_has_to_be_persistent_memory) {
+  auto options = small_pool();
+  options.backing = "file:/dev/null";
+  EXPECT_EQ(poold::daemon::start(options).error(), status::invalid);
+  options.journal = "relative";
+  EXPECT_EQ(poold::daemon::start(options).error(), status::invalid);
+  options.journal = folder_ + "/journal";
+  EXPECT_FALSE(poold::daemon::start(options).ok());
+  options.backing = "dram";
+  EXPECT_EQ(poold::daemon::start(options).error(), status::invalid);
+}
+
 TEST_F(pool_crash_full, a_full_log_is_told_harms_nothing_and_heals) {
   daemon_process daemon{folder_, "flash:" + folder_ + "/backing", "12MiB"};
   daemon.start();
