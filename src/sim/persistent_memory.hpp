@@ -25,19 +25,26 @@ enum class flush_fault {
 class persistent_memory final : public seams::persistent_memory {
  public:
   static constexpr uint64_t line_size = 64, page_size = 4096;
-  static constexpr uint64_t granule_max = uint64_t{2} << 20;
+  static constexpr uint64_t granule_max = uint64_t{4} << 20;
 
   // `initial` is each byte of new memory. `size` is a multiple of the page size.
   explicit persistent_memory(uint64_t size, std::byte initial = std::byte{0});
   persistent_memory(const persistent_memory &) = delete;
   persistent_memory &operator=(const persistent_memory &) = delete;
 
+  bool is_device(int) const override {
+    return is_device_;
+  }
   // One mapping at a time.
   result<std::unique_ptr<seams::persistent_mapping>> map(int descriptor) override;
 
   // From now on map() returns not_supported.
   void make_ordinary() noexcept {
     is_ordinary_ = true;
+  }
+  // Any file stands for a device from now on.
+  void make_device() noexcept {
+    is_device_ = true;
   }
   void set_granule(uint64_t granule) noexcept {
     TND_ASSERT(granule <= granule_max && size_ % granule == 0);
@@ -76,7 +83,7 @@ class persistent_memory final : public seams::persistent_memory {
   std::vector<line_range> flushed_, late_;
   uint64_t granule_ = page_size;
   flush_fault fault_ = flush_fault::reliable;
-  bool is_ordinary_ = false, is_mapped_ = false;
+  bool is_ordinary_ = false, is_device_ = false, is_mapped_ = false;
   counters counted_;
 };
 

@@ -71,6 +71,27 @@ check() {
   echo "== $name: $count objects are there: $SECONDS s"
 }
 
+# A client of the node maps the device. One of a previous daemon delays puts until it has gone.
+check_mapping() {
+  local lock putter began=$SECONDS
+  "$tanada" pool stat "$url" | grep -q 'path *shared-memory' || die "the device is not mapped"
+  kill -9 $daemon
+  wait $daemon
+  flock -s -o /dev/dax1.0 sleep 600 &
+  lock=$!
+  sleep 1
+  start device "${device[@]}"
+  "$tanada" pool stat "$url" | grep -q 'a previous daemon' || die "no client was found"
+  check device
+  put device 20 &
+  putter=$!
+  sleep 3
+  kill -0 $putter 2>/dev/null || die "a put did not wait"
+  kill $lock
+  wait $putter || die "a put that waited"
+  echo "== device: a put waited for an old client: $((SECONDS - began)) s"
+}
+
 # put_and_kill NAME BACKING [OPTION ...]
 put_and_kill() {
   local name=$1 number
@@ -80,6 +101,7 @@ put_and_kill() {
   wait $daemon
   start "$@"
   check "$name"
+  [ "$name" != device ] || check_mapping
   # Until the guest ends.
   (
     number=100

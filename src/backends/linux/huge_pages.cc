@@ -1,6 +1,7 @@
 // backends/linux/huge_pages.cc: maps parts of shared files so that they can use huge pages.
 #include "seams/os/huge_pages.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -87,6 +88,11 @@ void *map_file_part(const file_part &part, int protection) noexcept {
   void *const mapped =
       mmap(nullptr, part.size, protection, MAP_SHARED, part.descriptor, off_t(part.offset));
   return mapped == MAP_FAILED ? nullptr : mapped;
+}
+
+// Only such files have seals.
+bool is_memory_file(int descriptor) noexcept {
+  return fcntl(descriptor, F_GET_SEALS) >= 0;
 }
 
 bool make_huge_pages(void *addr, size_t size) noexcept {

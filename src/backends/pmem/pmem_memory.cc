@@ -65,6 +65,10 @@ class pmem_mapping final : public seams::persistent_mapping {
 
 class pmem_library final : public seams::persistent_memory {
  public:
+  bool is_device(int descriptor) const override {
+    struct stat file_status{};
+    return fstat(descriptor, &file_status) == 0 && S_ISCHR(file_status.st_mode);
+  }
   result<std::unique_ptr<seams::persistent_mapping>> map(int descriptor) override {
     struct stat file_status{};
     if (fstat(descriptor, &file_status) != 0)

@@ -41,6 +41,7 @@ backing_file::~backing_file() {
 }
 
 status backing_file::prepare(seams::persistent_memory *persistent) {
+  TND_TRY(open_file(persistent));
   TND_TRY(lock_file());
   // Allocate all blocks now, so that a full disk is reported here and not by a later write.
   if (int const error = is_device_ ? 0 : posix_fallocate(file_, 0, off_t(size_)); error != 0) {
@@ -61,7 +62,7 @@ status backing_file::map_persistent(seams::persistent_memory &memory) {
     return mapped.error();
   if (!mapped.ok()) {
     std::string const reason = last_message();
-    if (is_character_)
+    if (is_dax_device_)
       return fail(status::not_supported, "{} cannot be a pool's memory: {}", path_, reason);
     log(log_level::info, "pool: {} is made durable by msync: {}", path_, reason);
     return status::ok;
@@ -99,23 +100,54 @@ status backing_file::clear_new_blocks(uint64_t offset, uint64_t end) {
   return status::ok;
 }
 
-status backing_file::lock_file() {
+status backing_file::open_file(seams::persistent_memory *persistent) {
   TND_ASSERT(file_ < 0);
   const char *const path = path_.c_str();
   file_ = ::open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file_ < 0)
     return fail(status(-errno), "{}: {}", path, std::strerror(errno));
-  // Lock the file itself: the lock of the journal's folder does not cover a second path to the same
-  // file, which has another folder.
-  if (flock(file_, LOCK_EX | LOCK_NB) != 0)
-    return fail(status::busy, "{} belongs to another daemon", path);
   struct stat file_status{};
   if (fstat(file_, &file_status) != 0)
     return fail(status::io, "{}: {}", path, std::strerror(errno));
   is_device_ = !S_ISREG(file_status.st_mode);
-  is_character_ = S_ISCHR(file_status.st_mode);
+  is_dax_device_ = persistent != nullptr && persistent->is_device(file_);
   old_size_ = uint64_t(file_status.st_size);
   return status::ok;
+}
+
+// Lock the file itself: the lock of the journal's folder does not cover a second path to the same
+// file, which has another folder.
+status backing_file::lock_file() {
+  struct flock whole{};
+  whole.l_type = F_WRLCK;
+  int const code =
+      is_dax_device_ ? fcntl(file_, F_OFD_SETLK, &whole) : flock(file_, LOCK_EX | LOCK_NB);
+  if (code != 0)
+    return fail(status::busy, "{} belongs to another daemon", path_);
+  return status::ok;
+}
+
+result<int> backing_file::export_descriptor(bool writable) {
+  TND_ASSERT(is_dax_device_);
+  std::string const own_path = "/proc/self/fd/" + std::to_string(file_);
+  // A duplicate would share its lock with this process.
+  int const descriptor = ::open(own_path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (descriptor >= 0 && flock(descriptor, LOCK_SH | LOCK_NB) == 0)
+    return descriptor;
+  status const code =
+      fail(status::io, "{}: a descriptor for a client: {}", path_, std::strerror(errno));
+  if (descriptor >= 0)
+    close(descriptor);
+  return code;
+}
+
+bool backing_file::has_old_clients() {
+  if (!is_dax_device_)
+    return false;
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0)
+    return true;
+  (void)flock(file_, LOCK_UN);
+  return false;
 }
 
 // Reserve one range of addresses for the whole file, so that there is one range to guard.

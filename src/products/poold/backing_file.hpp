@@ -22,6 +22,11 @@ namespace tanada::poold {
 //
 // A file in persistent memory is mapped as a whole, and its bytes become durable by flushes of
 // cache lines. All others are synced by msync().
+//
+// Locks: a daemon has an exclusive flock() of its file. Of a device of persistent memory it has an
+// exclusive record lock instead, and each descriptor that a client gets has a shared flock(). The
+// memory outlives the daemon. So a client of a previous daemon, which may be in the middle of a
+// copy, is found by its lock.
 class backing_file {
  public:
   // Open the file, or create it, and allocate all its blocks. `size` (bytes) is a multiple of the
@@ -57,6 +62,18 @@ class backing_file {
     return mapping_ != nullptr;
   }
 
+  // Clients may map it: no process can truncate it, and parts of `part_size` can be mapped.
+  bool is_exportable(uint64_t part_size) const noexcept {
+    return is_dax_device_ && mapping_ != nullptr && part_size % mapping_->granule() == 0;
+  }
+
+  // A descriptor for a client, which the caller closes. Its lock is held until the client has
+  // closed and unmapped all of it. io, with a message: it cannot be opened or locked.
+  result<int> export_descriptor(bool writable);
+
+  // Clients of a previous daemon have the device mapped, and may still write to it.
+  bool has_old_clients();
+
   // Make ranges durable. io: a range could not be written, or the file was removed from its
   // directory. Syncing a lost range succeeds, so check for losses afterwards.
   struct range {
@@ -68,6 +85,7 @@ class backing_file {
   backing_file(std::string path, uint64_t size)
       : path_{std::move(path)}, size_{size}, file_size_{size} {}
   status prepare(seams::persistent_memory *persistent);
+  status open_file(seams::persistent_memory *persistent);
   status lock_file();
   status map_persistent(seams::persistent_memory &memory);
   status clear_new_blocks(uint64_t offset, uint64_t end);
@@ -82,8 +100,8 @@ class backing_file {
   uint64_t old_size_ = 0;  // bytes of the file before it was opened
   std::byte *addr_ = nullptr;
   std::unique_ptr<seams::persistent_mapping> mapping_;  // null: not in persistent memory
-  bool is_device_ = false;     // a block or character device, whose size is fixed
-  bool is_character_ = false;  // a character device, which the system cannot sync
+  bool is_device_ = false;                              // of any kind: its size is fixed
+  bool is_dax_device_ = false;  // of persistent memory: the system cannot sync it
   std::unique_ptr<seams::guarded_memory> guard_;
   std::atomic<uint64_t> lost_size_{0};
   std::atomic<bool> is_removed_{false};

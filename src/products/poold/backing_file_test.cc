@@ -1,8 +1,10 @@
-// A backing file in persistent memory: flushes, power failures, and lost bytes.
+// A backing file in persistent memory: flushes, power failures, lost bytes, and clients that map
+// it.
 #include "products/poold/backing_file.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -135,6 +137,82 @@ TEST_F(space_in_persistent_memory, a_granule_that_has_lost_bytes_is_given_to_nob
   memory_->release(pieces);
   EXPECT_TRUE(memory_->allocate(0, 14 * mib).ok());
   EXPECT_EQ(memory_->allocate(0, 64).error(), status::no_space);
+}
+
+TEST_F(space_in_persistent_memory, clients_map_a_device_and_no_file) {
+  start();
+  auto pieces = memory_->allocate(0, 3 * mib).value();
+  EXPECT_FALSE(memory_->is_exportable());
+  EXPECT_EQ(memory_->export_segment(0, 0, true).error(), status::not_supported);
+  memory_.reset();
+  persistent_.make_device();
+  start();
+  ASSERT_TRUE(memory_->is_exportable());
+  pieces = memory_->allocate(0, 3 * mib).value();
+  auto const part = pieces.back();
+  for (bool const writable : {true, false}) {
+    auto const lent = memory_->export_segment(7, part.segment, writable).value();
+    EXPECT_EQ(lent.size, 2 * mib);
+    EXPECT_EQ(lent.file_offset, part.segment * 2 * mib);
+    void *const mapped = mmap(nullptr,
+                              lent.size,
+                              PROT_READ | PROT_WRITE,
+                              MAP_SHARED,
+                              lent.descriptor,
+                              off_t(lent.file_offset));
+    EXPECT_EQ(mapped != MAP_FAILED, writable);
+    if (mapped != MAP_FAILED)
+      munmap(mapped, lent.size);
+    close(lent.descriptor);
+  }
+  EXPECT_EQ(memory_->export_segment(7, 99, true).error(), status::no_entry);
+  EXPECT_TRUE(memory_->reserve_segments(0, mib).empty());
+}
+
+// It could still write to what the new daemon gives to another object.
+TEST_F(space_in_persistent_memory, a_client_of_the_previous_daemon_delays_allocations) {
+  persistent_.make_device();
+  start();
+  auto const pieces = memory_->allocate(0, mib).value();
+  auto const lent = memory_->export_segment(0, pieces[0].segment, true).value();
+  void *const mapped =
+      mmap(nullptr, lent.size, PROT_READ, MAP_SHARED, lent.descriptor, off_t(lent.file_offset));
+  ASSERT_NE(mapped, MAP_FAILED);
+  close(lent.descriptor);
+  start();
+  EXPECT_TRUE(memory_->is_held());
+  EXPECT_FALSE(memory_->is_exportable());
+  EXPECT_EQ(memory_->claim(0, pieces), status::ok) << "objects are restored";
+  EXPECT_EQ(memory_->allocate(0, 64).error(), status::again);
+  memory_->check_losses();
+  EXPECT_TRUE(memory_->is_held());
+  munmap(mapped, lent.size);
+  EXPECT_TRUE(memory_->allocate(0, 64).ok());
+  EXPECT_FALSE(memory_->is_held());
+  EXPECT_TRUE(memory_->is_exportable());
+}
+
+TEST_F(space_in_persistent_memory, a_device_belongs_to_one_daemon) {
+  persistent_.make_device();
+  start();
+  auto const second = pool_memory::create(
+      {.capacity = 16 * mib, .segment_size = 2 * mib, .file = path_, .persistent = &persistent_});
+  EXPECT_EQ(second.error(), status::busy);
+}
+
+TEST_F(space_in_persistent_memory, a_device_that_is_mapped_in_larger_parts_is_not_exported) {
+  persistent_.make_device();
+  persistent_.set_granule(2 * mib);
+  memory_ = pool_memory::create({.capacity = 16 * mib,
+                                 .segment_size = 2 * mib,
+                                 .file = path_,
+                                 .persistent = &persistent_})
+                .value();
+  EXPECT_TRUE(memory_->is_exportable());
+  memory_.reset();
+  persistent_.set_granule(4 * mib);
+  start();
+  EXPECT_FALSE(memory_->is_exportable());
 }
 
 TEST_F(space_in_persistent_memory, nothing_is_durable_in_a_file_that_was_removed) {

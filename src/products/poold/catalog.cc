@@ -211,6 +211,8 @@ status catalog::allocate_memory(namespace_state &state,
     }
     if (mode == allocation::only_free)
       return status::no_space;
+    if (got.error() == status::again)
+      return mode == allocation::may_wait ? status::again : fail_held();
     demotion_obstacles obstacles;
     if (may_move && demote_one(obstacles))
       continue;
@@ -223,6 +225,12 @@ status catalog::allocate_memory(namespace_state &state,
       continue;
     return fail_no_space(state, size);
   }
+}
+
+status catalog::fail_held() const {
+  return fail(status::no_space,
+              "clients of a previous daemon have the pool's memory mapped, and may still write to "
+              "it: end them, or let them connect again");
 }
 
 // Report why memory is insufficient, and the remedy.

@@ -405,6 +405,7 @@ class catalog {
                            uint64_t size,
                            allocation mode,
                            std::vector<pool_extent> &pieces) TND_REQUIRES(mutex_);
+  status fail_held() const;
   status fail_no_space(const namespace_state &state, uint64_t size) const TND_REQUIRES(mutex_);
   namespace_statistics describe(const namespace_state &state) const TND_REQUIRES(mutex_);
   object_ref make_object(namespace_state &state, std::vector<pool_extent> pieces, uint32_t flags)

@@ -167,7 +167,7 @@ namespace_statistics catalog::statistics_for(uint64_t namespace_id) const {
 
 namespace_statistics catalog::describe(const namespace_state &state) const {
   uint64_t const used = state.account->used.load();
-  if (!memory_.is_exportable())
+  if (!memory_.binds_segments())
     return {state.name, used, state.objects.size(), state.quota, used, 0};
   owner_usage const usage = memory_.usage_of(state.account->id);
   return {state.name, used, state.objects.size(), state.quota, usage.owned, usage.segment_count};

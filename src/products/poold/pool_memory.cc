@@ -41,7 +41,7 @@ uint64_t pool_memory::used() const {
 memory_usage pool_memory::usage() const {
   lock_guard lock{mutex_};
   memory_usage current{.capacity = capacity(), .used = used_, .quarantined = quarantine_size_};
-  if (!is_exportable())
+  if (!binds_segments())
     current.owned = used_;
   else
     current.owned = capacity_ - unowned_size_ - quarantine_size_ - spare_size_;
@@ -49,7 +49,7 @@ memory_usage pool_memory::usage() const {
 }
 
 owner_usage pool_memory::usage_of(uint64_t owner) const {
-  if (!is_exportable())
+  if (!binds_segments())
     return {};
   lock_guard lock{mutex_};
   auto const it = owned_.find(owner);
@@ -60,7 +60,7 @@ owner_usage pool_memory::usage_of(uint64_t owner) const {
 
 // Adjacent free extents are always merged, so a wholly free segment of a file has exactly one.
 bool pool_memory::is_free(const segment &seg) const {
-  if (is_exportable())
+  if (binds_segments())
     return seg.used == 0;
   return seg.free.size() == 1 && seg.free.begin()->second == seg.size;  // no lost bytes
 }
@@ -210,6 +210,9 @@ result<std::vector<pool_extent>> pool_memory::allocate(uint64_t requesting_owner
   std::vector<pool_extent> pieces;
   if (size == 0)
     return pieces;
+  update_hold();
+  if (is_held())
+    return status::again;
   uint64_t const alignment = size >= large_size ? page_size : small_alignment;
   uint64_t rest = 0;
   if (!checked_align_up(size, alignment, rest))
@@ -352,7 +355,15 @@ status pool_memory::sync(std::span<const pool_extent> pieces) {
   return request.outcome;
 }
 
+void pool_memory::update_hold() {
+  if (!is_held() || file_->has_old_clients())
+    return;
+  if (is_held_.exchange(false))
+    log(log_level::info, "pool: no client of a previous daemon has {} mapped", options_.file);
+}
+
 void pool_memory::check_losses() {
+  update_hold();
   if (file_ == nullptr || !file_->check_losses())
     return;
   lock_guard lock{mutex_};

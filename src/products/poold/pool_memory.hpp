@@ -11,8 +11,8 @@
 // ends, or replace unowned segments. The sizes of all segments and the spare memory add up to the
 // pool's capacity.
 //
-// The segments of a file are parts of it, all of one size. Clients do not map them, and all
-// namespaces share them.
+// The segments of a file are parts of it, all of one size, and all namespaces share them. Clients
+// map them only where no process can truncate the file.
 #pragma once
 
 #include <atomic>
@@ -81,7 +81,7 @@ class pool_memory {
 
   // Allocate `size` bytes in few pieces, with undefined contents. Where clients can map segments,
   // the contents are never another owner's bytes. no_space: not enough memory is free, or only in
-  // more pieces than an object may have.
+  // more pieces than an object may have. again: is_held().
   result<std::vector<pool_extent>> allocate(uint64_t owner, uint64_t size);
   void release(std::span<const pool_extent> pieces);
 
@@ -102,8 +102,8 @@ class pool_memory {
   std::byte *addr(const pool_extent &part) const;
 
   // A descriptor of a segment for a client of `owner`, read-only unless `writable`. no_entry: the
-  // segment is not the owner's. not_supported: the segments are parts of a file. io: the segment
-  // cannot be sealed. too_many_files: the process has no free descriptor.
+  // segment is not the owner's. not_supported: is_exportable() is false. io: the segment cannot be
+  // sealed or locked. too_many_files: the process has no free descriptor.
   result<segment_view> export_segment(uint64_t owner, uint32_t segment, bool writable);
 
   // Numbers of segments that the owner's next large allocations take first, in that order, for
@@ -139,7 +139,8 @@ class pool_memory {
   void sync(std::span<sync_request> requests);
   status sync(std::span<const pool_extent> pieces);
 
-  // Check the backing file for lost bytes and stop allocating them. At most one system call.
+  // Check the backing file for lost bytes and stop allocating them. At most one system call, and
+  // one more while the memory is held.
   void check_losses();
 
   // The number of checks that found new losses.
@@ -165,8 +166,17 @@ class pool_memory {
   memory_usage usage() const;
   // Zeros where owners share segments.
   owner_usage usage_of(uint64_t owner) const;
-  bool is_exportable() const noexcept {
+  // Segments belong to one owner at a time. False: all owners share them.
+  bool binds_segments() const noexcept {
     return options_.file.empty();
+  }
+  // Clients may map segments. Where all owners share them, only clients with rights for all.
+  bool is_exportable() const noexcept {
+    return binds_segments() || (!is_held() && file_->is_exportable(options_.segment_size));
+  }
+  // Nothing is allocated, because clients of a previous daemon may still write to the memory.
+  bool is_held() const noexcept {
+    return is_held_.load(std::memory_order_relaxed);
   }
   bool is_persistent() const noexcept {
     return file_ != nullptr && file_->is_persistent();
@@ -210,6 +220,8 @@ class pool_memory {
   explicit pool_memory(const memory_options &options) : options_{options} {}
 
   // Memory (segment_memory.cc).
+  void update_hold();
+  result<segment_view> export_part(uint32_t number, bool writable);
   status make_memory(segment &target, uint64_t file_offset);
   bool make_anonymous_memory(segment &target, bool is_huge) const;
   status populate(segments &created);
@@ -224,7 +236,7 @@ class pool_memory {
 
   // Assignment of segments to owners (segment_owners.cc).
   uint64_t segment_owner(uint64_t owner) const noexcept {
-    return is_exportable() ? owner : common_owner;
+    return binds_segments() ? owner : common_owner;
   }
   uint64_t segment_size_for(uint64_t owner, uint64_t needed) const TND_REQUIRES(mutex_);
   status add_segment(uint64_t owner, uint64_t needed, uint32_t &number) TND_REQUIRES(mutex_);
@@ -272,6 +284,7 @@ class pool_memory {
   drop_hook drop_hook_;
   std::unique_ptr<backing_file> file_;
   std::atomic<uint64_t> loss_count_{0};
+  std::atomic<bool> is_held_{false};
   uint64_t capacity_ = 0, granule_ = granule_min;
   mutable mutex mutex_;
   segments segments_ TND_GUARDED_BY(mutex_);

@@ -113,6 +113,12 @@ result<std::unique_ptr<pool_memory>> pool_memory::create(const memory_options &o
     if (!file.ok())
       return file.error();
     memory->file_ = std::move(file).value();
+    memory->is_held_ = memory->file_->has_old_clients();
+    if (memory->is_held())
+      log(log_level::warning,
+          "pool: clients of a previous daemon have {} mapped: nothing is written to it before they "
+          "end or connect again",
+          options.file);
   }
   TND_TRY(memory->create_segments(count));
   return memory;
@@ -252,9 +258,21 @@ void pool_memory::drop_memory(segment &old) {
   old.descriptor = -1;
 }
 
+// A part of a device, which all owners share.
+result<segment_view> pool_memory::export_part(uint32_t number, bool writable) {
+  lock_guard lock{mutex_};
+  auto const it = segments_.find(number);
+  if (it == segments_.end())
+    return status::no_entry;
+  TND_ASSIGN(int const descriptor, file_->export_descriptor(writable));
+  return segment_view{descriptor, it->second.size, number * options_.segment_size, false};
+}
+
 result<segment_view> pool_memory::export_segment(uint64_t owner, uint32_t number, bool writable) {
   if (!is_exportable())
     return status::not_supported;
+  if (!binds_segments())
+    return export_part(number, writable);
   lock_guard lock{mutex_};
   auto const it = segments_.find(number);
   if (it == segments_.end() || it->second.owner != owner)
@@ -299,7 +317,7 @@ struct pool_memory::free_segments {
 
 std::vector<uint32_t> pool_memory::reserve_segments(uint64_t owner, uint64_t size) {
   segment_list list{.wanted_size = size, .whole = {}, .parts = {}};
-  if (!is_exportable())
+  if (!binds_segments())
     return list.whole;
   lock_guard lock{mutex_};
   list_owned(owner, list);

@@ -68,7 +68,7 @@ void pool_memory::unassign_segment(uint32_t number) {
 
 // Doubling the owner's memory bounds both its unused bytes and the number of its segments.
 uint64_t pool_memory::segment_size_for(uint64_t owner, uint64_t needed) const {
-  if (!is_exportable())
+  if (!binds_segments())
     return options_.segment_size;
   auto const it = owned_.find(owner);
   uint64_t const held = it == owned_.end() ? 0 : it->second.size;
@@ -158,7 +158,7 @@ status pool_memory::add_segment(uint64_t owner, uint64_t needed, uint32_t &numbe
 status pool_memory::bind_segment(uint64_t owner, uint64_t size, uint32_t &number) {
   if (take_unowned(owner, size, 2 * size - 1, number) == status::ok)
     return status::ok;
-  if (!is_exportable())
+  if (!binds_segments())
     return status::no_space;
   if (make_segment(owner, size, number) == status::ok)
     return status::ok;
@@ -169,7 +169,7 @@ status pool_memory::bind_segment(uint64_t owner, uint64_t size, uint32_t &number
 }
 
 void pool_memory::reserve(uint64_t owner, uint64_t size) {
-  if (!is_exportable())
+  if (!binds_segments())
     return;
   lock_guard lock{mutex_};
   uint64_t rest = (size + granule_ - 1) & ~(granule_ - 1);
@@ -186,7 +186,7 @@ void pool_memory::reserve(uint64_t owner, uint64_t size) {
 }
 
 void pool_memory::end_reservations() {
-  if (!is_exportable())
+  if (!binds_segments())
     return;
   lock_guard lock{mutex_};
   for (auto const &[number, seg] : segments_) {
@@ -260,7 +260,7 @@ void pool_memory::make_spare(uint32_t number, uint64_t size) {
 // may be registered with a fabric.
 void pool_memory::reclaim(uint64_t size) {
   bool const is_over = segments_.size() >= options_.segment_count_max;
-  if (!is_exportable() || drop_hook_ || is_over)
+  if (!binds_segments() || drop_hook_ || is_over)
     return;
   uint64_t const wanted = spare_size_ + size;
   for (auto &[number, seg] : segments_) {

@@ -389,7 +389,9 @@ server::server(const server_options &options, service &shared)
     : options_{options},
       service_{shared},
       admission_{options.client_count_max},
-      poll_permits_{std::make_unique<poll_permits>(poll_permit_count())} {}
+      poll_permits_{std::make_unique<poll_permits>(poll_permit_count())} {
+  service_.user = geteuid();
+}
 
 server::~server() {
   stop(0);

@@ -60,6 +60,7 @@ struct service {
   key_ring keys;
   session_limits limits{};
   uint64_t started_ns = 0;          // monotonic_clock
+  uint32_t user = ~uint32_t{0};     // of the daemon's process
   data_mover *fabric = nullptr;     // null: bytes travel only over streams
   cluster_gate *cluster = nullptr;  // null: this is the pool's only server
   uint64_t stripe_size = 0;         // of a cluster: larger objects are striped; 0: none

@@ -538,6 +538,26 @@ bool session::can_see_namespace(const std::string &namespace_name) const {
   return keys_->empty() || key_->allows(namespace_name);
 }
 
+// Why the client may not map the pool's memory; empty: it may.
+std::string session::memory_reason() const {
+  pool_memory const &memory = service_.memory;
+  if (memory.binds_segments())
+    return {};
+  if (memory.is_held())
+    return "clients of a previous daemon have the pool's memory mapped";
+  if (!memory.is_exportable())
+    return memory.is_persistent() ? "the pool's memory is a file in persistent memory of the daemon"
+                                  : "the pool's memory is a file of the daemon";
+  // A descriptor of the device opens all of it, which these users may do anyway.
+  auto const user = connection_->peer_user();
+  bool const may_open = user && (*user == 0 || *user == service_.user);
+  bool const has_all = keys_->empty() || key_->allows_all();
+  return may_open && has_all
+             ? ""
+             : "the pool's memory is a device: only the daemon's user and root map it, with rights "
+               "for all namespaces";
+}
+
 void session::send_welcome() {
   TND_ASSERT(stage_ == stage::proof);
   stage_ = stage::ready;
@@ -554,10 +574,8 @@ void session::send_welcome() {
     reply.reason = "the client is not on the daemon's node";
   else if (service_.cluster != nullptr)
     reply.reason = "the pool is a cluster";
-  else if (!service_.memory.is_exportable())
-    reply.reason = service_.memory.is_persistent()
-                       ? "the pool's memory is a file in persistent memory of the daemon"
-                       : "the pool's memory is a file of the daemon";
+  else if (std::string reason = memory_reason(); !reason.empty())
+    reply.reason = std::move(reason);
   else {
     counters = service_.objects.counters_descriptor(namespace_id_);
     if (counters < 0)

@@ -225,6 +225,7 @@ class session {
   status hello(std::span<const std::byte> body);
   status proof(std::span<const std::byte> body);
   void send_welcome();
+  std::string memory_reason() const;
   void reject(status code, const std::string &why);
 
   template <class Message>

@@ -26,7 +26,8 @@ constexpr uint64_t window_size = cold_part_size * cold_part_count_max;
 // ---- waits for memory
 
 allocation session::allocation_mode() const {
-  bool const may_wait = may_wait_ && service_.objects.is_tiered();
+  bool const may_become_free = service_.objects.is_tiered() || service_.memory.is_held();
+  bool const may_wait = may_wait_ && may_become_free;
   return may_wait ? allocation::may_wait : allocation::immediate;
 }
 

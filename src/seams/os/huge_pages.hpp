@@ -22,6 +22,10 @@ struct file_part {
 // in. `protection` is mmap's. Null: errno has the reason.
 void *map_file_part(const file_part &part, int protection) noexcept;
 
+// Whether the file is memory of a process (memfd_create, tmpfs). Others, such as a device of
+// persistent memory, outlive the processes that map them.
+bool is_memory_file(int descriptor) noexcept;
+
 // Makes huge pages of shared memory, whatever the system's settings for memory files are. Missing
 // pages are brought in, and the content stays. True: all of [addr, addr + size), both multiples of
 // huge_page_size, is huge pages. False, with the reason in errno: the kernel has no more of them,

@@ -33,6 +33,10 @@ class persistent_memory {
  public:
   virtual ~persistent_memory() = default;
 
+  // Whether the descriptor is open for a device of persistent memory. Its size is fixed, and the
+  // system cannot sync it.
+  virtual bool is_device(int descriptor) const = 0;
+
   // Map the whole file or device that the descriptor is open for. not_supported, with a message: it
   // is not in persistent memory, or this build has no support for it; its bytes become durable only
   // by system calls. Other errors, with a message, are those of the system's mmap().

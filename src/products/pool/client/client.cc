@@ -510,8 +510,12 @@ status client::await_reply(kind message_kind,
 
 result<received_segment> client::fetch_segment(uint32_t segment) {
   received_segment received;
+  uint64_t const epoch = epoch_;
   TND_TRY(call(kind::segment, segment_request{segment}, received.about));
   received.file = descriptor{channel_->take_descriptor()};
+  // The connection was lost meanwhile: it is a segment of another daemon.
+  if (epoch_ != epoch)
+    return status::stale;
   if (received.file.get() < 0)
     return status::protocol;
   return received;
@@ -690,6 +694,7 @@ status client::map(open_object &object, const void *&addr, uint64_t &size) {
     bool caller_unmaps = false;
     auto view =
         segments_.contiguous(object.pieces, object.about.size, caller_unmaps, object.view_owner);
+    segments_.unmap_lasting();  // the view keeps what it needs
     if (!view.ok())
       return view.error();
     object.view = view.value();

@@ -53,6 +53,19 @@ descriptor::~descriptor() {
 void segments::clear() {
   mapped_.clear();
   small_count_ = 0;
+  has_lasting_ = false;
+}
+
+void segments::unmap_lasting() {
+  if (!has_lasting_)
+    return;
+  has_lasting_ = false;
+  std::erase_if(mapped_, [this](auto const &entry) {
+    mapping const &home = *entry.second;
+    if (home.is_lasting && home.size < small_size)
+      small_count_--;
+    return home.is_lasting;
+  });
 }
 
 // Unmaps half of the small segments, those that were used least recently. They are mapped again
@@ -119,6 +132,8 @@ result<segments::mapping *> segments::add(uint32_t segment, received_segment rec
   created->file_offset = about.file_offset;
   created->writable = about.writable != 0;
   created->has_huge_pages = about.has_huge_pages != 0;
+  created->is_lasting = !seams::is_memory_file(created->file.get());
+  has_lasting_ = has_lasting_ || created->is_lasting;
   created->used_tick = ++tick_;
   if (about.size < small_size)
     small_count_++;
@@ -148,6 +163,8 @@ void segments::mapping::populate(uint64_t offset, uint64_t length) {
 status segments::mapping::map_for_device() {
   if (device_mapped != nullptr)
     return status::ok;
+  if (is_lasting)
+    return fail(status::not_supported, "memory that outlives the daemon is not registered");
   auto opened = device_mapping::open(file.get(), {size, file_offset, writable, has_huge_pages});
   if (!opened.ok())
     return opened.error();

@@ -92,6 +92,10 @@ class segments {
 
   void clear();
 
+  // Unmaps segments that outlive the daemon. Its successor reuses their memory only once no process
+  // has them mapped. Called after each transfer.
+  void unmap_lasting();
+
   static constexpr uint64_t small_size = uint64_t{2} << 20;  // segments below this size are small
   static constexpr size_t small_count_max = 128;
 
@@ -107,6 +111,7 @@ class segments {
     std::byte *addr = nullptr;
     uint64_t size = 0, file_offset = 0;
     bool writable = false, has_huge_pages = false;
+    bool is_lasting = false;  // the memory outlives the daemon
     uint64_t used_tick = 0;
     std::vector<bool> populated = {};                         // by populate_size
     std::shared_ptr<device_mapping> device_mapped = nullptr;  // set once a GPU has used it
@@ -132,6 +137,7 @@ class segments {
   segment_fetcher fetch_;
   std::unordered_map<uint32_t, std::shared_ptr<mapping>> mapped_;
   size_t small_count_ = 0;
+  bool has_lasting_ = false;
   uint64_t tick_ = 0;
 };
 

@@ -5,8 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <string>
+
+#include "seams/os/huge_pages.hpp"
 
 namespace tanada::pool {
 namespace {
@@ -64,6 +68,45 @@ TEST_F(segments_of_client, large_ones_stay) {
       use(first_large + i);
   }
   EXPECT_EQ(lent_count_, 2 * segments::small_count_max);
+}
+
+// As a device of persistent memory does.
+TEST_F(segments_of_client, memory_that_outlives_the_daemon_is_mapped_for_one_transfer) {
+  std::string path = testing::TempDir() + "tanada_segment_XXXXXX";
+  int const file = mkstemp(path.data());
+  ASSERT_GE(file, 0);
+  unlink(path.c_str());
+  ASSERT_EQ(ftruncate(file, large), 0);
+  if (seams::is_memory_file(file)) {
+    close(file);
+    GTEST_SKIP() << path << " is in a file system in memory";
+  }
+  size_t fetch_count = 0;
+  segments mapped{[&](uint32_t) -> result<received_segment> {
+    fetch_count++;
+    received_segment lent;
+    lent.file = descriptor{dup(file)};
+    lent.about = {large, 0, 1};
+    return lent;
+  }};
+  size_t const before = descriptor_count();
+  for (size_t round = 1; round <= 3; round++) {
+    std::vector<iovec> parts;
+    ASSERT_EQ(mapped.parts_of({pool_extent{0, 0, 4096}}, 0, 4096, parts), status::ok);
+    EXPECT_TRUE(mapped.is_mapped(0));
+    mapped.unmap_lasting();
+    EXPECT_FALSE(mapped.is_mapped(0));
+    EXPECT_EQ(descriptor_count(), before);
+    EXPECT_EQ(fetch_count, round);
+  }
+  close(file);
+}
+
+TEST_F(segments_of_client, memory_of_the_daemon_stays_mapped) {
+  use(1);
+  mapped_.unmap_lasting();
+  use(1);
+  EXPECT_EQ(lent_count_, 1u);
 }
 
 TEST_F(segments_of_client, an_object_of_many_small_ones_is_mapped_whole) {

@@ -99,10 +99,13 @@ status client::move(open_object &object,
   auto *const addr = static_cast<std::byte *>(memory.addr);
   if (is_plain && shared_) {
     bool is_staged = false;
-    TND_TRY(memory.on_device ? move_shared_device(object, box, addr, to_pool, is_staged)
-                             : move_shared(object, box, addr, to_pool));
-    count_mapped(mapping_path(memory.on_device, is_staged), size, to_pool);
-    return status::ok;
+    status const code = memory.on_device ? move_shared_device(object, box, addr, to_pool, is_staged)
+                                         : move_shared(object, box, addr, to_pool);
+    segments_.unmap_lasting();
+    if (code == status::ok)
+      count_mapped(mapping_path(memory.on_device, is_staged), size, to_pool);
+    if (code != status::not_supported || !memory.on_device)
+      return code;
   }
   TND_TRY(memory.on_device ? move_device(object, box, addr, to_pool)
                            : move_staged(object, box, addr, to_pool));
@@ -234,15 +237,18 @@ status client::sum_written(open_object &object, commit_terms &terms) {
     return status::ok;
   checksum sum{checksum_kind::crc32c};
   std::vector<iovec> parts;
-  if (device_ != nullptr) {
-    std::vector<device_range> ranges;
-    TND_TRY(segments_.device_ranges_of(object.pieces, 0, size, ranges));
-    for (const device_range &range : ranges)
-      parts.push_back({range.mapping->addr() + range.offset, range.size});
-  } else {
+  std::vector<device_range> ranges;
+  status const code = device_ != nullptr
+                          ? segments_.device_ranges_of(object.pieces, 0, size, ranges)
+                          : status::not_supported;
+  if (code == status::not_supported)
     TND_TRY(segments_.parts_of(object.pieces, 0, size, parts));
-  }
+  else
+    TND_TRY(code);
+  for (const device_range &range : ranges)
+    parts.push_back({range.mapping->addr() + range.offset, range.size});
   add_bulk(device_ != nullptr ? device_->helpers() : helpers_, parts, sum);
+  segments_.unmap_lasting();
   terms.checksum = sum.value();
   terms.has_checksum = 1;
   return status::ok;
@@ -453,6 +459,7 @@ status client::put_shared(const std::string &name,
   checksum sum{sums ? checksum_kind(terms.checksum_kind) : checksum_kind::none};
   if (code == status::ok)
     copy_parts(parts, static_cast<std::byte *>(const_cast<void *>(source)), true, sum);
+  segments_.unmap_lasting();
   if (sums) {
     terms.checksum = sum.value();
     terms.has_checksum = 1;
@@ -583,6 +590,7 @@ status client::copy_out(open_object &object, void *target, bool verify) {
   if (parts.size() == 1 && object.about.size <= inline_size_max)
     seams::fetch_from_other_processor(parts[0].iov_base, parts[0].iov_len);
   copy_parts(parts, static_cast<std::byte *>(target), false, sum);
+  segments_.unmap_lasting();
   count_mapped(mapping_path(false, false), object.about.size, false);
   if (verify && sum.kind() != checksum_kind::none && sum.value() != object.about.checksum) {
     return fail(status::corrupt, "the bytes do not have their checksum");
