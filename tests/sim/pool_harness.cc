@@ -27,7 +27,7 @@ pool_run::pool_run(const pool_setting &setting) : setting_{setting}, world_{sett
   service_->limits.output_size_max = world_.random.between(1, 10'000);
   for (size_t i = 0; i < actor_count; i++) {
     pool::client_settings settings;
-    settings.dial = [this](uint64_t) {
+    settings.dial = [this](const pool::server_place &, uint64_t) {
       return dial();
     };
     auto client = pool::client::connect({"simulated", 1, "test", {}}, std::move(settings));

@@ -52,7 +52,7 @@ bool pool_life::connected(actor &who) {
   pool::client_settings settings;
   settings.timeout_ns = 600'000'000'000;  // of the system's clock; the world's is the one that
                                           // counts
-  settings.dial = [this, index = who.index](uint64_t) {
+  settings.dial = [this, index = who.index](const pool::server_place &, uint64_t) {
     return dial(index);
   };
   begin_call();

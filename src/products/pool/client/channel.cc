@@ -336,7 +336,7 @@ status channel::progress(uint64_t deadline_ns) {
     if (received || deadline_ns == 0 || pending_.empty())
       return status::ok;
     // A wait for space returns at once while there is some.
-    if (!send_queue_.empty() && seams::monotonic_clock().now_ns() >= deadline_ns)
+    if (!send_queue_.empty() && clock_->now_ns() >= deadline_ns)
       return status::timed_out;
     TND_TRY(connection_->wait(true, !send_queue_.empty(), deadline_ns));
   }

@@ -15,6 +15,7 @@
 #include "products/pool/client/segments.hpp"
 #include "products/pool/frame_receiver.hpp"
 #include "products/pool/memory_parts.hpp"
+#include "seams/clock/clock.hpp"
 #include "seams/stream/stream.hpp"
 
 namespace tanada::pool {
@@ -47,6 +48,11 @@ class channel {
   // the caller's.
   static result<wire::pool::bytes32> identify(std::unique_ptr<seams::stream> &connection,
                                               uint64_t deadline_ns);
+
+  // Of deadlines; monotonic_clock, unless another one is set. It outlives the channel.
+  void set_clock(seams::clock &clock) {
+    clock_ = &clock;
+  }
 
   // Asks a cluster's server where a namespace is served, before any handshake.
   static result<wire::pool::locate_reply> locate(std::unique_ptr<seams::stream> connection,
@@ -93,7 +99,7 @@ class channel {
         std::move(handler));
   }
 
-  // Sends and receives as much as possible. With a deadline (absolute, monotonic_clock), waits for
+  // Sends and receives as much as possible. With a deadline (absolute, of its clock), waits for
   // a reply or other received bytes. Returns `ok`, `timed_out`, or the status that ended the
   // connection. In the last case all handlers were called with it.
   status progress(uint64_t deadline_ns);
@@ -165,6 +171,7 @@ class channel {
   std::unique_ptr<seams::stream> connection_;
   descriptor early_descriptor_;  // of the welcome, received before those of `connection_`
   wire::pool::welcome_message terms_;
+  seams::clock *clock_ = &seams::monotonic_clock();
   status end_status_ = status::ok;
   uint64_t next_tag_ = 1;
   std::deque<outgoing> send_queue_;

@@ -54,7 +54,13 @@ result<std::unique_ptr<client>> client::connect(const address &daemon, client_se
 }
 
 uint64_t client::deadline() const {
-  return seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns_);
+  return seams::deadline_after(clock().now_ns(), timeout_ns_);
+}
+
+result<std::unique_ptr<seams::stream>> client::dial_remote(const server_place &server,
+                                                           uint64_t deadline_ns) const {
+  return settings_.dial ? settings_.dial(server, deadline_ns)
+                        : backends::tcp_connect(server.host, server.port, deadline_ns);
 }
 
 // Uses the UNIX socket if the daemon is on this node.
@@ -62,11 +68,9 @@ result<std::unique_ptr<seams::stream>> client::dial(const server_place &server,
                                                     uint64_t deadline_ns,
                                                     bool &is_closed) {
   dial_reason_.clear();
-  if (settings_.dial)
-    return settings_.dial(deadline_ns);
-  auto connection = backends::tcp_connect(server.host, server.port, deadline_ns);
-  if (!connection.ok() || !settings_.shared_memory ||
-      !backends::is_to_this_node(*connection.value()))
+  auto connection = dial_remote(server, deadline_ns);
+  bool const may_be_local = connection.ok() && !settings_.dial && settings_.shared_memory;
+  if (!may_be_local || !backends::is_to_this_node(*connection.value()))
     return connection;
   // The name of the UNIX socket contains the port's number, but the port may be forwarded to
   // another node's daemon. So compare the daemons' identities. Read the identity over TCP first,
@@ -97,6 +101,8 @@ result<std::unique_ptr<channel>> client::open_channel(std::unique_ptr<seams::str
                               deadline_ns,
                               reads_backup,
                               settings_.version);
+  if (opened.ok())
+    opened.value()->set_clock(clock());
   if (!opened.ok() || !uses_rings)
     return opened;
   TND_TRY(opened.value()->enter_rings(deadline_ns));
@@ -120,7 +126,7 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
     }
     if (settings_.dial || tries == try_count_max)
       return status::peer_lost;
-    seams::monotonic_clock().sleep_ns(retry_ns * uint64_t(tries));
+    clock().sleep_ns(retry_ns * uint64_t(tries));
   }
 }
 
@@ -150,9 +156,9 @@ result<std::unique_ptr<channel>> client::find_server(uint64_t deadline_ns, bool 
       if (auto backup = try_backups(deadline_ns, round); backup.ok())
         return backup;
     set_last_message(reason);
-    if (seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
+    if (clock().now_ns() + cluster_retry_ns >= deadline_ns)
       return opened;
-    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
+    clock().sleep_ns(cluster_retry_ns);
   }
 }
 
@@ -161,7 +167,7 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, searc
   std::string reason;  // of the server that should serve, but does not yet
   std::vector<server_place> tried;
   for (const server_place &server : std::vector<server_place>{places_}) {
-    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    uint64_t const now_ns = clock().now_ns();
     uint64_t const limit_ns =
         is_cluster() ? std::min(deadline_ns, now_ns + cluster_dial_ns) : deadline_ns;
     auto opened = connect_channel(server, limit_ns, false);
@@ -193,8 +199,7 @@ result<std::unique_ptr<channel>> client::try_servers(uint64_t deadline_ns, searc
 result<std::unique_ptr<channel>> client::try_backups(uint64_t deadline_ns,
                                                      const search_round &round) {
   for (const server_place &server : round.answered) {
-    uint64_t const limit_ns =
-        std::min(deadline_ns, seams::monotonic_clock().now_ns() + cluster_dial_ns);
+    uint64_t const limit_ns = std::min(deadline_ns, clock().now_ns() + cluster_dial_ns);
     auto opened = connect_channel(server, limit_ns, true);
     is_to_backup_ = opened.ok();
     if (opened.ok())
@@ -214,8 +219,7 @@ bool client::suits_backup(kind message_kind) {
 
 // Asks a server of the cluster which one serves the namespace. It may not know, or not answer.
 void client::locate(const server_place &server, uint64_t deadline_ns) {
-  auto connection = settings_.dial ? settings_.dial(deadline_ns)
-                                   : backends::tcp_connect(server.host, server.port, deadline_ns);
+  auto connection = dial_remote(server, deadline_ns);
   if (!connection.ok())
     return;
   auto location = channel::locate(std::move(connection).value(), daemon_.space, deadline_ns);
@@ -254,7 +258,7 @@ bool client::may_repeat(kind message_kind, status code, bool has_handle) {
   if (is_elsewhere)
     drop_connection();
   if (code == status::again)
-    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
+    clock().sleep_ns(cluster_retry_ns);
   return true;
 }
 
@@ -281,9 +285,9 @@ status client::connect_once(uint64_t deadline_ns, bool reads_only) {
     }
     // A server ends the connections to a namespace that it serves no more.
     drop_connection();
-    if (!may_end_soon(code) || seams::monotonic_clock().now_ns() + cluster_retry_ns >= deadline_ns)
+    if (!may_end_soon(code) || clock().now_ns() + cluster_retry_ns >= deadline_ns)
       return code;
-    seams::monotonic_clock().sleep_ns(cluster_retry_ns);
+    clock().sleep_ns(cluster_retry_ns);
   }
 }
 
@@ -409,7 +413,7 @@ void client::count_mapped(transfer_path via, uint64_t size, bool to_pool) {
 void client::report_reads(bool at_once) {
   if (unreported_reads_.host_size + unreported_reads_.device_size == 0)
     return;
-  uint64_t const now_ns = seams::monotonic_clock().now_ns();
+  uint64_t const now_ns = clock().now_ns();
   if (!at_once && now_ns < reported_ns_ + report_period_ns)
     return;
   channel_->post(kind::mapped_reads, std::exchange(unreported_reads_, {}), {}, {}, {});
@@ -454,8 +458,8 @@ void client::join_fabric() {
 
 status client::prove_endpoint(const bytes32 &tag) {
   TND_ASSERT(fabric_ != nullptr);
-  uint64_t const deadline_ns = seams::deadline_after(
-      seams::monotonic_clock().now_ns(), std::min(settings_.timeout_ns, fabric_proof_ns));
+  uint64_t const deadline_ns =
+      seams::deadline_after(clock().now_ns(), std::min(settings_.timeout_ns, fabric_proof_ns));
   auto secret = fabric_->await_secret(tag, deadline_ns);
   if (!secret.ok())
     return secret.error();
@@ -489,8 +493,7 @@ status client::await_reply(kind message_kind,
     if (done)
       continue;
     // Progress is no reply to this request.
-    bool const is_late =
-        progressed == status::ok && seams::monotonic_clock().now_ns() >= deadline_ns;
+    bool const is_late = progressed == status::ok && clock().now_ns() >= deadline_ns;
     if (progressed == status::ok && !is_late)
       continue;
     status const reason = is_late ? status::timed_out : progressed;

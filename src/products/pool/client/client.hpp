@@ -27,8 +27,9 @@
 
 namespace tanada::pool {
 
-// Connects to the daemon, by the deadline (absolute, monotonic_clock).
-using dialer = std::function<result<std::unique_ptr<seams::stream>>(uint64_t deadline_ns)>;
+// Connects to a server, by the deadline (absolute, of the client's clock).
+using dialer = std::function<result<std::unique_ptr<seams::stream>>(const server_place &server,
+                                                                    uint64_t deadline_ns)>;
 
 // Opens the copies of a GPU, which connections may share.
 using device_opener = std::function<result<std::shared_ptr<device_copy>>(uint32_t device_index)>;
@@ -42,6 +43,8 @@ struct client_settings {
   std::string fabric = {};                          // libfabric provider; empty: no fabric
   uint32_t version = wire::pool::protocol_version;  // of the protocol
   dialer dial = {};                                 // empty: sockets
+  seams::clock *clock = &seams::monotonic_clock();  // outlives the client
+  bool has_threads = true;  // transfers to several servers use several threads
   device_opener open_device = device_copy::for_process;
   // Returns whether the connecting thread is likely to send memory of the device.
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
@@ -147,6 +150,10 @@ class client {
   const std::string &reason() const {
     return reason_;
   }
+  // Connections that were made, the current one among them: handles are valid for one of them.
+  uint64_t connection_count() const {
+    return epoch_;
+  }
   const traffic &transfers() const {
     return traffic_;
   }
@@ -210,6 +217,9 @@ class client {
   result<std::unique_ptr<seams::stream>> dial(const server_place &server,
                                               uint64_t deadline_ns,
                                               bool &is_closed);
+  // As dial(), but never to the UNIX socket.
+  result<std::unique_ptr<seams::stream>> dial_remote(const server_place &server,
+                                                     uint64_t deadline_ns) const;
   void locate(const server_place &server, uint64_t deadline_ns);
   // Ends the connection if its server has ended it.
   void notice_end();
@@ -241,6 +251,9 @@ class client {
   status check_range(const open_object &object, const tnd_pool_box &requested) const;
   status read_once(open_object &object, const tnd_pool_box &box, memory_range target);
   uint64_t deadline() const;
+  seams::clock &clock() const {
+    return *settings_.clock;
+  }
 
   // Sends one request and waits for its reply.
   template <class Request, class Reply>
@@ -505,10 +518,10 @@ class client {
                        uint64_t offset,
                        std::span<std::byte> target);
   bool read_enough(striped_object &striped, recovery &work);
-  static std::vector<size_t> choose_sources(const striped_object &striped, recovery &work);
+  std::vector<size_t> choose_sources(const striped_object &striped, recovery &work) const;
   void read_sources(striped_object &striped, const std::vector<size_t> &wanted, recovery &work);
   status locate_fragments(striped_object &striped, bool tries_again);
-  static bool is_avoided(const striped_object &striped, size_t index);
+  bool is_avoided(const striped_object &striped, size_t index) const;
   cached_object *find_cached(const std::string &name);
   void evict_cached(std::list<cached_object>::iterator entry);
   void cache_object(const std::string &name, open_object object, uint64_t counter);
@@ -575,7 +588,7 @@ status client::call(wire::pool::kind message_kind,
   std::optional<message_silence> silence;  // the first attempt was logged
   for (;;) {
     status const code = call_once(message_kind, request, answer, sources, targets, data_size);
-    if (code == status::ok || seams::monotonic_clock().now_ns() >= deadline_ns ||
+    if (code == status::ok || clock().now_ns() >= deadline_ns ||
         !may_repeat(message_kind, code, has_handle))
       return code;
     if (!silence)
@@ -637,7 +650,7 @@ status client::retry_read(open_object &object, const Read &read_bytes) {
     status const code = read_bytes();
     bool const is_lost = code == status::stale || code == status::peer_lost;
     bool const can_reopen = is_cluster() && !object.is_writer && object.about.version != 0;
-    if (!is_lost || !can_reopen || seams::monotonic_clock().now_ns() >= deadline_ns)
+    if (!is_lost || !can_reopen || clock().now_ns() >= deadline_ns)
       return code;
     TND_TRY(reopen(object));
   }

@@ -30,10 +30,6 @@ constexpr uint64_t avoid_ns = 5'000'000'000;        // it is not tried again for
 constexpr uint64_t locate_ns_max = 500'000'000;     // without need: K others can be read
 constexpr uint64_t recover_retry_ns = 100'000'000;  // too few fragments can be read
 
-uint64_t monotonic_ns() {
-  return seams::monotonic_clock().now_ns();
-}
-
 uint64_t quotient_up(uint64_t number, uint64_t divisor) {
   return number / divisor + (number % divisor != 0 ? 1 : 0);
 }
@@ -167,7 +163,7 @@ result<std::vector<size_t>> client::place_fragments(striped_object &striped, uin
 // Whether it answers now. The link may be broken, and not know it.
 bool client::is_server_usable(const std::string &address) {
   std::shared_ptr<client> const link = fragment_link(address);
-  if (monotonic_ns() < link->avoid_until_ns_)
+  if (clock().now_ns() < link->avoid_until_ns_)
     return false;
   if (link->channel_ != nullptr)
     (void)link->channel_->check();
@@ -175,7 +171,7 @@ bool client::is_server_usable(const std::string &address) {
   bool const is_usable = link->ensure_connected(false) == status::ok;
   link->timeout_ns_ = settings_.timeout_ns;
   if (!is_usable)
-    link->avoid_until_ns_ = monotonic_ns() + avoid_ns;
+    link->avoid_until_ns_ = clock().now_ns() + avoid_ns;
   return is_usable;
 }
 
@@ -286,7 +282,7 @@ status client::put_fragments(striped_object &striped,
     status const code =
         link.put(stripe_name(manifest.id, index), bytes.data(), bytes.size(), fragment_terms);
     if (code == status::peer_lost || code == status::timed_out)
-      link.avoid_until_ns_ = monotonic_ns() + avoid_ns;
+      link.avoid_until_ns_ = clock().now_ns() + avoid_ns;
     striped.stripes[index].epoch = link.epoch_;
     return code;
   });
@@ -399,9 +395,9 @@ status client::write_parity_part(striped_object &striped,
 
 // ---- reading
 
-bool client::is_avoided(const striped_object &striped, size_t index) {
+bool client::is_avoided(const striped_object &striped, size_t index) const {
   const striped_object::stripe &stripe = striped.stripes[index];
-  uint64_t const time_ns = monotonic_ns();
+  uint64_t const time_ns = clock().now_ns();
   return time_ns < stripe.avoid_until_ns || time_ns < stripe.link->avoid_until_ns_;
 }
 
@@ -482,7 +478,7 @@ status client::read_fragment(striped_object &striped,
   link.timeout_ns_ = settings_.timeout_ns;
   if (code == status::ok)
     return code;
-  stripe.avoid_until_ns = monotonic_ns() + avoid_ns;
+  stripe.avoid_until_ns = clock().now_ns() + avoid_ns;
   bool const is_lost = code == status::peer_lost || code == status::timed_out;
   if (is_lost)
     link.avoid_until_ns_ = stripe.avoid_until_ns;
@@ -514,8 +510,8 @@ status client::read_fragments(striped_object &striped, const stripe_round &round
     indices.push_back(index);
   std::vector<size_t> unread = read_direct(striped, indices, round, on_device);
   // They may be elsewhere by now.
-  if (!unread.empty() && monotonic_ns() >= striped.locate_ns) {
-    striped.locate_ns = monotonic_ns() + avoid_ns;
+  if (!unread.empty() && clock().now_ns() >= striped.locate_ns) {
+    striped.locate_ns = clock().now_ns() + avoid_ns;
     timeout_ns_ = std::min(settings_.timeout_ns, locate_ns_max);
     status const code = locate_fragments(striped, false);
     timeout_ns_ = settings_.timeout_ns;
@@ -572,14 +568,14 @@ status client::rebuild_range(striped_object &striped,
   work.size = target.size();
   work.buffers.resize(layout.scheme.width());
   for (bool is_located = false; !read_enough(striped, work);) {
-    if (is_located && monotonic_ns() >= deadline_ns)
+    if (is_located && clock().now_ns() >= deadline_ns)
       return fail(status::io,
                   "fewer than {} of the {} fragments of a part of the object can be read: {}",
                   layout.scheme.data_count,
                   layout.scheme.width(),
                   work.reason);
     if (std::exchange(is_located, true))
-      seams::monotonic_clock().sleep_ns(recover_retry_ns);
+      clock().sleep_ns(recover_retry_ns);
     TND_TRY(locate_fragments(striped, true));
     // The fragment itself may only have been elsewhere.
     stripe_piece const piece{offset, target.size(), target.data()};
@@ -605,7 +601,7 @@ bool client::read_enough(striped_object &striped, recovery &work) {
 }
 
 // Sets the sources that have been read. Returns those that are to be read, so that there are K.
-std::vector<size_t> client::choose_sources(const striped_object &striped, recovery &work) {
+std::vector<size_t> client::choose_sources(const striped_object &striped, recovery &work) const {
   erasure_layout const layout = striped.manifest.layout();
   uint64_t const group = layout.group_of(work.index), first = group * layout.scheme.width();
   work.sources.clear();

@@ -1,7 +1,6 @@
 // How a client of a cluster notices that its server is not the namespace's primary any more.
 #include <algorithm>
 
-#include "backends/sockets/socket_stream.hpp"
 #include "products/pool/client/client.hpp"
 
 namespace tanada::pool {
@@ -24,7 +23,7 @@ void client::notice_end() {
 
 void client::begin_watch() {
   if (is_cluster())
-    watch_ns_ = seams::monotonic_clock().now_ns() + watch_period_ns;
+    watch_ns_ = clock().now_ns() + watch_period_ns;
 }
 
 status client::progress_watched(uint64_t deadline_ns) {
@@ -32,12 +31,12 @@ status client::progress_watched(uint64_t deadline_ns) {
   if (!is_cluster() || deadline_ns == 0)
     return channel_->progress(deadline_ns);
   status const code = channel_->progress(std::min(deadline_ns, watch_ns_));
-  uint64_t const now_ns = seams::monotonic_clock().now_ns();
+  uint64_t const now_ns = clock().now_ns();
   bool const is_waiting = code == status::ok || code == status::timed_out;
   if (!is_waiting || now_ns < watch_ns_)
     return code;
   bool const is_over = is_replaced();
-  watch_ns_ = seams::monotonic_clock().now_ns() + watch_period_ns;
+  watch_ns_ = clock().now_ns() + watch_period_ns;
   if (is_over) {
     channel_->end(status::peer_lost);
     return fail(status::peer_lost,
@@ -49,15 +48,17 @@ status client::progress_watched(uint64_t deadline_ns) {
 
 // Asks other servers. A server that knows only an older map is cut off itself.
 bool client::is_replaced() {
-  if (primary_.empty() || settings_.dial)
+  if (primary_.empty())
+    return false;
+  auto const primary = place_parse(primary_);
+  if (!primary.ok())
     return false;
   int count = 0;
   for (const server_place &server : places_) {
-    bool const is_own = server.host + ":" + std::to_string(server.port) == primary_;
-    if (is_own || count++ == locate_count_max)
+    if (server == primary.value() || count++ == locate_count_max)
       continue;
-    uint64_t const deadline_ns = seams::monotonic_clock().now_ns() + locate_timeout_ns;
-    auto connection = backends::tcp_connect(server.host, server.port, deadline_ns);
+    uint64_t const deadline_ns = clock().now_ns() + locate_timeout_ns;
+    auto connection = dial_remote(server, deadline_ns);
     if (!connection.ok())
       continue;
     auto const location =

@@ -52,7 +52,7 @@ client::posted_ptr client::make_operation(const tnd_pool_request &request) const
                        .version = 0,
                        .path = TND_POOL_PATH_NONE,
                        .reserved = 0};
-  operation->posted_ns = seams::monotonic_clock().now_ns();
+  operation->posted_ns = clock().now_ns();
   operation->path = stream_path();
   if (request.kind == TND_POOL_REQUEST_GET) {
     operation->name = request.name;
@@ -269,7 +269,7 @@ void client::poll(std::span<tnd_pool_completion> completions,
                   uint64_t timeout_ns,
                   uint32_t &count) {
   count = 0;
-  uint64_t const deadline_ns = seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns);
+  uint64_t const deadline_ns = seams::deadline_after(clock().now_ns(), timeout_ns);
   auto const reap = [&] {
     if (!posted_.empty() && posted_.front()->is_striped)
       finish_striped_get(*posted_.front());
@@ -286,7 +286,7 @@ void client::poll(std::span<tnd_pool_completion> completions,
         seams::deadline_after(posted_.front()->posted_ns, settings_.timeout_ns);
     uint64_t const wait_end_ns = timeout_ns == 0 ? 0 : std::min(deadline_ns, overdue_ns);
     status const code = progress_watched(wait_end_ns);
-    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    uint64_t const now_ns = clock().now_ns();
     // A daemon that does not answer in time is treated as failed: nothing may access the callers'
     // memory from now on.
     if (code == status::timed_out && now_ns >= overdue_ns)

@@ -105,6 +105,8 @@ status client::run_stripes(const striped_object &striped,
   std::map<client *, std::vector<size_t>> by_link;
   for (size_t const index : indices)
     by_link[striped.stripes[index].link.get()].push_back(index);
+  bool const has_threads =
+      !is_sequential && !by_link.empty() && by_link.begin()->first->settings_.has_threads;
   shared_outcome outcome;
   auto const run = [&](const std::vector<size_t> &assigned) {
     for (size_t const index : assigned)
@@ -115,7 +117,7 @@ status client::run_stripes(const striped_object &striped,
   const std::vector<size_t> *first = nullptr;
   for (auto const &[link, assigned] : by_link) {
     bool is_started = false;
-    if (first != nullptr && !is_sequential) {
+    if (first != nullptr && has_threads) {
       try {
         threads.emplace_back([&run, &assigned = assigned] { run(assigned); });
         is_started = true;
@@ -153,7 +155,7 @@ status client::fill_stripes(const striped_object &striped,
       return code;
     std::string const reason = last_message();
     std::erase_if(indices, [&](size_t index) { return is_done[index] != 0; });
-    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    uint64_t const now_ns = clock().now_ns();
     stripe_evict_reply evicted;
     if (end_ns == 0 && call(kind::stripe_evict, stripe_evict_request{size}, evicted) == status::ok)
       end_ns = evicted.size == 0 ? 0 : now_ns + evict_wait_ns;
@@ -161,7 +163,7 @@ status client::fill_stripes(const striped_object &striped,
       set_last_message(reason);
       return code;
     }
-    seams::monotonic_clock().sleep_ns(evict_retry_ns);
+    clock().sleep_ns(evict_retry_ns);
   }
 }
 

@@ -336,7 +336,7 @@ status client::move_fabric(open_object &object,
 status client::await_fabric(uint64_t tag, const bool &done, std::byte *memory, uint64_t size) {
   uint64_t const deadline_ns = deadline();
   while (!done) {
-    uint64_t const now_ns = seams::monotonic_clock().now_ns();
+    uint64_t const now_ns = clock().now_ns();
     if (channel_->progress(0) != status::ok || done)
       continue;
     if (now_ns >= deadline_ns) {
