@@ -1,4 +1,5 @@
-"""An fsspec file system over the memory pool: ``tanada://host[:port]/namespace/path``.
+"""An fsspec file system over the memory pool: ``tanada://host[:port]/namespace/path``. A cluster's
+servers are separated by commas: ``tanada://host[:port],host[:port]/namespace/path``.
 
 A file is an object, committed as a whole when it is closed: readers see the last version or the new
 one, and an exception in the writer's ``with`` keeps the old version. Folders are the parts of names
@@ -96,7 +97,8 @@ def _errors_of(path: str) -> Iterator[None]:
 class TanadaFileSystem(AbstractFileSystem):
     """Objects of a pool as files. It connects once for each thread and namespace, at the first use.
 
-    :param host: of the pool; default: the URL's host.
+    :param host: of the pool; default: the URL's host. Of a cluster, ``host[:port],host``: servers,
+        the last one without its port.
     :param durable: every commit waits until the file is durable in the pool's backing.
     :param checksum: "crc32c" or "xxh3": computed for every file by the daemon; whole reads verify
         it.
@@ -153,7 +155,8 @@ class TanadaFileSystem(AbstractFileSystem):
             return {}
         host = text[len(_SCHEME) :].partition("/")[0]
         port = ""
-        if not host.endswith("]") and ":" in host:  # [::1] is an address without a port
+        last = host.rpartition(",")[2]  # of the servers of a cluster
+        if not last.endswith("]") and ":" in last:  # [::1] is an address without a port
             host, _, port = host.rpartition(":")
         return {**({"host": host} if host else {}), **({"port": int(port)} if port else {})}
 

@@ -56,6 +56,9 @@ def test_urls(fs, daemon):
         ("tanada://node1:81/runs/a/", "node1", 81, "runs/a"),
         ("tanada://[fd00:0:0:0:0:0:0:1]/runs/a?b#c", "[fd00:0:0:0:0:0:0:1]", 7440, "runs/a?b#c"),
         ("tanada://[fd00:0:0:0:0:0:0:1]:81/runs", "[fd00:0:0:0:0:0:0:1]", 81, "runs"),
+        ("tanada://node1,node2/runs/a", "node1,node2", 7440, "runs/a"),
+        ("tanada://node1:81,node2/runs/a", "node1:81,node2", 7440, "runs/a"),
+        ("tanada://node1:81,node2:82/runs/a", "node1:81,node2", 82, "runs/a"),
     ]:
         made, stripped = fsspec.url_to_fs(url)
         assert (made.host, made.port, stripped) == (host, port, path)
