@@ -34,19 +34,24 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   if ((flags & flag_evictable) != 0 && (flags & flag_pinned) == 0) {
     auto const position = state.evictable.insert(state.evictable.end(), it);
     target.added_places().evictable = eviction{position, ++tick_};
-    evictable_size_ += target.object->stored_size();
+    evictable_size_ += size_to_evict(*target.object);
   }
+}
+
+// The bytes of a striped object are at other servers: here its eviction frees hardly anything.
+uint64_t catalog::size_to_evict(const object &target) {
+  return is_striped(target) ? 0 : target.stored_size();
 }
 
 void catalog::remove_eviction(namespace_state &state, entry &target) {
   if (!target.is_evictable())
     return;
   TND_ASSERT(mutex_.is_held());
-  TND_ASSERT(!state.evictable.empty() && evictable_size_ >= target.object->stored_size());
+  TND_ASSERT(!state.evictable.empty() && evictable_size_ >= size_to_evict(*target.object));
   state.evictable.erase(target.places->evictable->position);
   target.places->evictable.reset();
   target.drop_unused_places();
-  evictable_size_ -= target.object->stored_size();
+  evictable_size_ -= size_to_evict(*target.object);
 }
 
 void catalog::mark_used(namespace_state &state, entries::iterator it) {
@@ -107,7 +112,8 @@ void catalog::append_changes(std::vector<change> changes,
     journal_->append(std::move(changes), std::move(superseded), std::move(done));
 }
 
-// Evict the least recently used object that is not open. False: no object can be evicted.
+// Evict the least recently used object that is not open. Striped ones only for a quota. False: no
+// object can be evicted.
 bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
   TND_ASSERT(mutex_.is_held());
   namespace_state *chosen = nullptr;
@@ -120,7 +126,8 @@ bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
       object_ref const &candidate = (*it)->second.object;
       bool const is_unused = candidate.use_count() == 1 && candidate->is_discardable.load();
       bool const frees_memory = !is_tiered() || (*it)->second.is_resident();
-      if (!is_unused || (scope.only_resident && !frees_memory))
+      bool const is_of_use = scope.only_there || !is_striped(*candidate);
+      if (!is_unused || !is_of_use || (scope.only_resident && !frees_memory))
         continue;
       bool const is_older = chosen == nullptr || last_use_tick(**it) < last_use_tick(**oldest);
       if (is_older) {

@@ -373,6 +373,11 @@ class catalog {
     bool only_there = false, only_resident = false;
   };
   bool evict_one(namespace_state &preferred, eviction_scope scope) TND_REQUIRES(mutex_);
+  static bool is_striped(const object &target) {
+    return (target.flags.load() & flag_striped) != 0;
+  }
+  static uint64_t size_to_evict(const object &target);
+  uint64_t evict_heads(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);
   void update_residence(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
   void remove_residence(entry &target) TND_REQUIRES(mutex_);
   void count_cold(const object &target, bool adds) TND_REQUIRES(mutex_);
@@ -442,7 +447,7 @@ class catalog {
   uint64_t next_namespace_id_ TND_GUARDED_BY(mutex_) = 0;
   uint32_t counted_namespaces_ TND_GUARDED_BY(mutex_) = 0;
   uint64_t last_version_ TND_GUARDED_BY(mutex_) = 0, tick_ TND_GUARDED_BY(mutex_) = 0;
-  // Bytes of all objects in `evictable` lists.
+  // Bytes of all objects in `evictable` lists that are not striped.
   uint64_t evictable_size_ TND_GUARDED_BY(mutex_) = 0;
   // Objects that may leave memory, the least recently used first, and their memory. Objects that
   // are not in the log yet or are in use are among them.

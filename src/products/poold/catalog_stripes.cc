@@ -47,7 +47,10 @@ result<object_ref> catalog::create_striped(uint64_t namespace_id,
   namespace_state &state = state_for(namespace_id);
   TND_TRY(allocate_quota(state, size));
   std::vector<pool_extent> pieces;
-  TND_TRY(allocate_or_evict(state, first_manifest_size, allocation::immediate, pieces));
+  status code = allocate_or_evict(state, first_manifest_size, allocation::immediate, pieces);
+  while (code == status::no_space && evict_heads(state, 1) > 0)
+    code = allocate_or_evict(state, first_manifest_size, allocation::immediate, pieces);
+  TND_TRY(code);
   auto created = make_object(state, std::move(pieces), (flags & flags_of_clients) | flag_striped);
   created->striped =
       std::make_unique<striped_head>(striped_, striped_key{state.name, id}, state.account);
@@ -80,7 +83,12 @@ status catalog::complete_striped(object &target) {
 
 uint64_t catalog::evict_striped(uint64_t namespace_id, uint64_t size) {
   lock_guard lock{mutex_};
-  namespace_state &state = state_for(namespace_id);
+  return evict_heads(state_for(namespace_id), size);
+}
+
+// Returns the bytes of the evicted objects, at all servers.
+uint64_t catalog::evict_heads(namespace_state &state, uint64_t size) {
+  TND_ASSERT(mutex_.is_held());
   uint64_t evicted_size = 0;
   for (auto it = state.evictable.begin(); it != state.evictable.end() && evicted_size < size;) {
     entries::iterator const candidate = *it++;

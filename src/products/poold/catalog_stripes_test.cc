@@ -83,6 +83,31 @@ TEST_F(catalog_stripes, a_quota_evicts_striped_objects) {
   EXPECT_EQ(objects_.open(space_, "a", 0).error(), status::no_entry);
 }
 
+// Its bytes are elsewhere. Evicting it would lose it, and free 4 KiB.
+TEST_F(catalog_stripes, memory_for_other_objects_evicts_no_striped_ones) {
+  commit(create(1, mib, flag_evictable), "1");
+  uint64_t const free = memory_->capacity() - memory_->used();
+  EXPECT_EQ(objects_.create_object(space_, free + 1, 0, allocation::immediate).error(),
+            status::no_space);
+  EXPECT_TRUE(is_known(1));
+}
+
+TEST_F(catalog_stripes, memory_for_a_new_one_evicts_the_least_recently_used_one) {
+  commit(create(1, mib, flag_evictable), "1");
+  commit(create(2, mib, flag_evictable), "2");
+  std::vector<object_ref> rest;
+  for (;;) {
+    auto filler = objects_.create_object(space_, 4096, 0, allocation::immediate);
+    if (!filler.ok())
+      break;
+    rest.push_back(std::move(filler).value());
+  }
+  ASSERT_TRUE(is_known(1) && is_known(2));
+  commit(create(3, mib, flag_evictable), "3");
+  EXPECT_FALSE(is_known(1));
+  EXPECT_TRUE(is_known(2) && is_known(3));
+}
+
 TEST_F(catalog_stripes, evicts_the_least_recently_used_ones_on_request) {
   for (uint64_t i = 1; i <= 3; i++)
     commit(create(i, mib, flag_evictable), std::to_string(i));

@@ -48,7 +48,7 @@ void catalog::replace_instance(namespace_state &state,
   entry &target = it->second;
   TND_ASSERT(target.object->metadata.version == instance->metadata.version);
   remove_residence(target);
-  if (target.is_evictable())
+  if (target.is_evictable() && !is_striped(*target.object))
     evictable_size_ += instance->stored_size() - target.object->stored_size();
   count_cold(*target.object, false);
   count_cold(*instance, true);
