@@ -98,6 +98,11 @@ status channel::exchange_step(kind message_kind,
   if (!next.ok())
     return handshake_error(next.error());
   auto const &[head, body] = next.value();
+  // Another server serves the namespace: the client goes there.
+  if (status_of(head.code) == status::stale) {
+    set_last_message("pool at " + connection_->peer() + ": " + text_of(body));
+    return status::stale;
+  }
   if (head.code != 0)
     return connection_error(status_of(head.code), text_of(body));
   if (kind(head.kind) != reply_kind || decode(body, answer) != status::ok)
