@@ -12,6 +12,8 @@
  *             that takes a tnd_pool and needs the daemon connects again, once. A call with a handle
  *             does not: it returns -ESTALE for every handle that was opened before the break. Only
  *             tnd_pool_get_info() and tnd_pool_close() still work; each handle must be closed.
+ *             In a cluster, reads go on at another server: calls and posted requests that only read
+ *             are repeated there, and an object that is open for reading is opened again.
  *   Timeouts: after -ETIMEDOUT the handles stay usable, unless the timeout broke the connection.
  *             It breaks if tnd_pool_create(), tnd_pool_open(), a posted request, a fabric transfer
  *             or the first use of a segment times out, or a request that was partly sent.

@@ -20,7 +20,6 @@ namespace {
 constexpr uint64_t report_period_ns = 1'000'000'000;
 constexpr int try_count_max = 3;                     // of a handshake
 constexpr uint64_t retry_ns = 20'000'000;            // before the second one
-constexpr uint64_t cluster_retry_ns = 100'000'000;   // before a cluster's servers are tried again
 constexpr uint64_t cluster_dial_ns = 1'000'000'000;  // timeout of one of them
 constexpr size_t place_count_max = 1024;
 // Number of reads, and bytes of one read.
@@ -243,23 +242,6 @@ void client::adopt_location(const wire::pool::locate_reply &location) {
   for (const server_place &place : daemon_.others)
     add(place);
   places_ = std::move(places);
-}
-
-bool client::may_repeat(kind message_kind, status code, bool has_handle) {
-  if (!is_cluster() || has_handle)
-    return false;
-  bool const reads_only = message_kind == kind::open || message_kind == kind::get ||
-                          message_kind == kind::stat || message_kind == kind::list ||
-                          message_kind == kind::namespaces || message_kind == kind::statistics ||
-                          message_kind == kind::cluster_status;
-  bool const is_elsewhere = code == status::stale || code == status::again;
-  if (!is_elsewhere && !(reads_only && code == status::peer_lost))
-    return false;
-  if (is_elsewhere)
-    drop_connection();
-  if (code == status::again)
-    clock().sleep_ns(cluster_retry_ns);
-  return true;
 }
 
 status client::connect_once(uint64_t deadline_ns, bool reads_only) {
@@ -587,7 +569,18 @@ status client::create_whole(const std::string &name,
   return status::ok;
 }
 
+// The list of a striped object's stripes is read with its handle, so the connection must stay.
 status client::open(const std::string &name, uint64_t version, open_object &opened) {
+  uint64_t const deadline_ns = deadline();
+  for (;;) {
+    status const code = open_once(name, version, opened);
+    bool const is_lost = code == status::peer_lost || code == status::stale;
+    if (!is_lost || !is_cluster() || clock().now_ns() >= deadline_ns)
+      return code;
+  }
+}
+
+status client::open_once(const std::string &name, uint64_t version, open_object &opened) {
   object_reply answer;
   open_request request;
   request.name = name;
@@ -607,15 +600,15 @@ status client::open(const std::string &name, uint64_t version, open_object &open
   return code;
 }
 
-// The same version again, over a new connection.
+// The same version again, over a new connection. The names of stripes are never used again.
 status client::reopen(open_object &object) {
   TND_ASSERT(!object.is_writer && object.about.version != 0);
   object_reply answer;
   open_request request;
   request.name = object.name;
-  request.version = object.about.version;
+  request.version = is_hidden_namespace(daemon_.space) ? 0 : object.about.version;
   status const code = call_for_handle(kind::open, request, answer);
-  if (code == status::no_entry && object.striped != nullptr)
+  if (code == status::no_entry)
     return fail(status::stale,
                 "{}: the object was removed or replaced, and the connection that kept it has ended",
                 object.name);

@@ -169,9 +169,13 @@ class client {
     bool done = false;
     uint64_t posted_ns = 0;
     tnd_pool_path path = TND_POOL_PATH_NONE;  // of bytes that are sent with the request
-    std::string name = {};                    // of a get
-    void *target = nullptr;                   // of a get
+    std::string name = {};                    // of a put or get
+    std::shared_ptr<open_object> object{};    // of a read or write
+    void *memory = nullptr;                   // of a put, get or read
+    uint64_t offset = 0;                      // of a read
     bool is_striped = false;                  // of a get: the object is still to be read
+    bool is_refused = false;                  // the server was lost, or is another one: repeat it
+    wire::pool::commit_terms terms{};         // of a put
   };
   using posted_ptr = std::shared_ptr<posted>;
 
@@ -179,7 +183,7 @@ class client {
   status post_operation(const tnd_pool_request &request,
                         const std::shared_ptr<open_object> &object,
                         const posted_ptr &operation);
-  void post_put(const tnd_pool_request &request, const posted_ptr &operation);
+  status post_put(const tnd_pool_request &request, const posted_ptr &operation);
   void post_get(const tnd_pool_request &request, const posted_ptr &operation);
   status post_move(const tnd_pool_request &request,
                    open_object &object,
@@ -189,6 +193,9 @@ class client {
                      const std::shared_ptr<open_object> &object,
                      const posted_ptr &operation);
   void finish_striped_get(posted &operation);
+  bool is_to_repeat(const posted &operation, status code) const;
+  bool is_overtaken(const posted &operation) const;
+  void repeat(posted &operation);
   status await_posted();
   bool is_striped_move(const tnd_pool_request &request, const open_object &object);
   void complete_info(posted &operation, const reply &received);
@@ -235,6 +242,8 @@ class client {
   }
   // Whether a server that has a copy of the namespace, and does not serve it, answers the request.
   static bool suits_backup(wire::pool::kind message_kind);
+  static constexpr uint64_t cluster_retry_ns = 100'000'000;  // before servers are tried again
+  static bool is_repeatable(wire::pool::kind message_kind);
   // Whether a request that had this status may be sent again: it had no effect, or reads only.
   bool may_repeat(wire::pool::kind message_kind, status code, bool has_handle);
 
@@ -246,6 +255,7 @@ class client {
   void disconnect();
 
  private:
+  status open_once(const std::string &name, uint64_t version, open_object &opened);
   status check_usable(const open_object &object) const;
   static status refuse_handle();  // stale, with a message
   status check_range(const open_object &object, const tnd_pool_box &requested) const;
@@ -353,7 +363,8 @@ class client {
   status put_inline(const std::string &name,
                     const void *source,
                     uint64_t size,
-                    wire::pool::commit_terms terms);
+                    wire::pool::commit_terms terms,
+                    uint64_t &version);
   status get_inline(const std::string &name,
                     void *target,
                     uint64_t capacity,
@@ -455,15 +466,18 @@ class client {
                      const void *source,
                      uint64_t size,
                      const wire::pool::commit_terms &terms);
-  status begin_put(const std::string &name,
-                   const void *source,
-                   uint64_t size,
-                   const wire::pool::commit_terms &terms,
-                   open_object &created);
+  static bool is_lost_put(const striped_object &striped, status code);
+  status put_once(const std::string &name,
+                  const void *source,
+                  uint64_t size,
+                  const wire::pool::commit_terms &terms,
+                  open_object &created,
+                  uint64_t &version);
   status put_striped(const std::string &name,
                      const void *source,
                      uint64_t size,
-                     wire::pool::commit_terms terms);
+                     wire::pool::commit_terms terms,
+                     uint64_t &version);
   status get_striped(const std::string &name,
                      void *target,
                      uint64_t capacity,
@@ -526,6 +540,10 @@ class client {
   void evict_cached(std::list<cached_object>::iterator entry);
   void cache_object(const std::string &name, open_object object, uint64_t counter);
   void drop_connection();
+  // Whether the object can be opened again where its server was lost.
+  bool can_reopen(const open_object &object) const noexcept {
+    return is_cluster() && !object.is_writer && object.about.version != 0;
+  }
   void clear_segments();
   status ensure_device();
   void prepare_device();
@@ -649,8 +667,7 @@ status client::retry_read(open_object &object, const Read &read_bytes) {
   for (;;) {
     status const code = read_bytes();
     bool const is_lost = code == status::stale || code == status::peer_lost;
-    bool const can_reopen = is_cluster() && !object.is_writer && object.about.version != 0;
-    if (!is_lost || !can_reopen || clock().now_ns() >= deadline_ns)
+    if (!is_lost || !can_reopen(object) || clock().now_ns() >= deadline_ns)
       return code;
     TND_TRY(reopen(object));
   }

@@ -1,9 +1,12 @@
-// How a client of a cluster notices that its server is not the namespace's primary any more.
+// How a client of a cluster notices that its server is not the namespace's primary any more, and
+// which requests it then repeats.
 #include <algorithm>
 
 #include "products/pool/client/client.hpp"
 
 namespace tanada::pool {
+
+using namespace wire::pool;
 
 namespace {
 
@@ -12,6 +15,43 @@ constexpr uint64_t locate_timeout_ns = 1'000'000'000;  // of one server
 constexpr int locate_count_max = 3;                    // servers that are asked at a time
 
 }  // namespace
+
+// Whether it may be repeated although it may have been carried out: it only reads, or what it has
+// made has ended with the connection.
+bool client::is_repeatable(kind message_kind) {
+  switch (message_kind) {
+    case kind::create:
+    case kind::create_striped:
+    case kind::open:
+    case kind::get:
+    case kind::stat:
+    case kind::list:
+    case kind::namespaces:
+    case kind::statistics:
+    case kind::cluster_status:
+    case kind::stripe_places:
+    case kind::fragment_places:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool client::may_repeat(kind message_kind, status code, bool has_handle) {
+  if (!is_cluster() || has_handle)
+    return false;
+  bool const is_elsewhere = code == status::stale || code == status::again;
+  // Only one client puts a stripe, always with the same bytes.
+  bool const is_stripe = message_kind == kind::put && is_hidden_namespace(daemon_.space);
+  bool const is_lost = code == status::peer_lost && (is_repeatable(message_kind) || is_stripe);
+  if (!is_elsewhere && !is_lost)
+    return false;
+  if (is_elsewhere)
+    drop_connection();
+  if (code == status::again)
+    clock().sleep_ns(cluster_retry_ns);
+  return true;
+}
 
 // A server ends the connections of a namespace that it gives to another one, and those of a server
 // that is killed end too. A change that is sent there has no known outcome, although nobody

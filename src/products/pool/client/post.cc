@@ -1,4 +1,6 @@
 // products/pool/client/post.cc: a client's asynchronous requests.
+#include <algorithm>
+
 #include "core/base/checked.hpp"
 #include "products/pool/client/client.hpp"
 #include "seams/clock/clock.hpp"
@@ -26,19 +28,20 @@ std::vector<iovec> memory_of(const tnd_pool_request &request) {
   return memory;
 }
 
+bool is_read(uint32_t request_kind) {
+  return request_kind == TND_POOL_REQUEST_GET || request_kind == TND_POOL_REQUEST_READ;
+}
+
 }  // namespace
 
 status client::post(const tnd_pool_request &request, const std::shared_ptr<open_object> &object) {
   if (posted_.size() >= posted_count_max)
     return status::again;
-  // A connection with requests under way stays. A backup refuses what it cannot do.
-  bool const reads_only = request.kind == TND_POOL_REQUEST_GET ||
-                          request.kind == TND_POOL_REQUEST_READ || !posted_.empty();
-  TND_TRY(ensure_connected(reads_only));
+  TND_TRY(ensure_connected(is_read(request.kind)));
   auto operation = make_operation(request);
   TND_TRY(post_operation(request, object, operation));
   posted_.push_back(std::move(operation));
-  if (posted_.size() % posts_per_send == 1)
+  if (channel_ != nullptr && posted_.size() % posts_per_send == 1)
     (void)channel_->progress(0);
   return status::ok;
 }
@@ -54,10 +57,14 @@ client::posted_ptr client::make_operation(const tnd_pool_request &request) const
                        .reserved = 0};
   operation->posted_ns = clock().now_ns();
   operation->path = stream_path();
-  if (request.kind == TND_POOL_REQUEST_GET) {
+  bool const has_name =
+      request.kind == TND_POOL_REQUEST_PUT || request.kind == TND_POOL_REQUEST_GET;
+  if (has_name)
     operation->name = request.name;
-    operation->target = request.memory;
-  }
+  if (request.kind == TND_POOL_REQUEST_PUT)
+    operation->terms = terms_of(request);
+  operation->memory = request.memory;
+  operation->offset = request.offset;
   return operation;
 }
 
@@ -66,13 +73,13 @@ status client::post_operation(const tnd_pool_request &request,
                               const posted_ptr &operation) {
   switch (tnd_pool_request_kind(request.kind)) {
     case TND_POOL_REQUEST_PUT:
-      post_put(request, operation);
-      break;
+      return post_put(request, operation);
     case TND_POOL_REQUEST_GET:
       post_get(request, operation);
       break;
     case TND_POOL_REQUEST_WRITE:
     case TND_POOL_REQUEST_READ:
+      operation->object = object;
       return post_move(request, *object, operation);
     case TND_POOL_REQUEST_COMMIT:
       return post_commit(request, object, operation);
@@ -81,19 +88,19 @@ status client::post_operation(const tnd_pool_request &request,
 }
 
 // The requests of a striped object are carried out at once, because they are many.
-void client::post_put(const tnd_pool_request &request, const posted_ptr &operation) {
+status client::post_put(const tnd_pool_request &request, const posted_ptr &operation) {
   if (is_striped_size(request.size)) {
-    info about;
-    status code = put_striped(request.name, request.memory, request.size, terms_of(request));
-    if (code == status::ok)
-      code = stat(request.name, 0, about);
+    uint64_t version = 0;
+    status const code =
+        put_striped(request.name, request.memory, request.size, terms_of(request), version);
     operation->result.status = tnd_status(code);
-    operation->result.version = about.version;
+    operation->result.version = version;
     if (code == status::ok)
       operation->result.path = tnd_pool_path(traffic_.counters().last_path);
     operation->done = true;
-    return;
+    return status::ok;
   }
+  TND_TRY(ensure_connected(false));
   put_request message;
   message.name = request.name;
   message.terms = terms_of(request);
@@ -101,6 +108,7 @@ void client::post_put(const tnd_pool_request &request, const posted_ptr &operati
       kind::put, message, memory_of(request), {}, [this, operation](const reply &received) {
         complete_info(*operation, received);
       });
+  return status::ok;
 }
 
 void client::post_get(const tnd_pool_request &request, const posted_ptr &operation) {
@@ -125,7 +133,10 @@ status client::post_move(const tnd_pool_request &request,
                          open_object &object,
                          const posted_ptr &operation) {
   bool const writes = request.kind == TND_POOL_REQUEST_WRITE;
-  TND_TRY(check_usable(object));
+  bool const is_usable = check_usable(object) == status::ok;
+  // A read opens the object again.
+  if (!is_usable && (writes || !can_reopen(object)))
+    return status::stale;
   if (writes && !object.is_writer)
     return status::bad_file;
   if (!range_fits(request.offset, request.size, object_size_max))
@@ -133,7 +144,7 @@ status client::post_move(const tnd_pool_request &request,
   bool const is_striped = is_striped_move(request, object);
   if (is_striped)
     TND_TRY(await_posted());
-  if (is_striped || (shared_ && (writes || !object.is_writer))) {
+  if (!is_usable || is_striped || (shared_ && (writes || !object.is_writer))) {
     move_at_once(request, object, *operation);
     return status::ok;
   }
@@ -203,6 +214,11 @@ void client::complete_info(posted &operation, const reply &received) {
   TND_ASSERT(!operation.done);
   info_reply info;
   status code = received.code == status::ok ? wire::decode(received.body, info) : received.code;
+  if (is_to_repeat(operation, code)) {
+    operation.is_refused = true;
+    operation.result.status = tnd_status(code);
+    return;
+  }
   auto &completion = operation.result;
   bool const is_get = completion.kind == TND_POOL_REQUEST_GET;
   bool const is_commit = completion.kind == TND_POOL_REQUEST_COMMIT;
@@ -227,7 +243,7 @@ void client::finish_striped_get(posted &operation) {
   TND_ASSERT(operation.is_striped && !operation.done);
   auto &completion = operation.result;
   info about;
-  status const code = get_striped(operation.name, operation.target, completion.size, about, false);
+  status const code = get_striped(operation.name, operation.memory, completion.size, about, false);
   completion.status = tnd_status(code);
   completion.size = about.size;
   completion.version = about.version;
@@ -237,18 +253,69 @@ void client::finish_striped_get(posted &operation) {
   operation.done = true;
 }
 
-// Waits for the replies to all posted requests.
+// As calls do, posted reads are repeated where a server of a cluster was lost, and posted puts
+// where a server has refused them because another one serves.
+bool client::is_to_repeat(const posted &operation, status code) const {
+  bool const is_elsewhere = code == status::stale || code == status::again;
+  bool const is_lost = is_elsewhere || code == status::peer_lost;
+  return is_cluster() && (operation.result.kind == TND_POOL_REQUEST_PUT
+                              ? is_elsewhere
+                              : is_lost && is_read(operation.result.kind));
+}
+
+// Whether a later put of the same name has been carried out already.
+bool client::is_overtaken(const posted &operation) const {
+  return std::any_of(posted_.begin(), posted_.end(), [&](const posted_ptr &later) {
+    return later.get() != &operation && later->result.kind == TND_POOL_REQUEST_PUT &&
+           later->name == operation.name && later->done && later->result.status == TND_OK;
+  });
+}
+
+void client::repeat(posted &operation) {
+  TND_ASSERT(operation.is_refused && !operation.done);
+  auto &completion = operation.result;
+  auto code = status(completion.status);
+  info about;
+  if (completion.kind == TND_POOL_REQUEST_GET) {
+    code = get(operation.name, operation.memory, completion.size, about, false);
+    completion.size = about.size;
+    completion.version = about.version;
+  } else if (completion.kind == TND_POOL_REQUEST_PUT) {
+    (void)await_posted();
+    if (!is_overtaken(operation))
+      code = put_inline(
+          operation.name, operation.memory, completion.size, operation.terms, completion.version);
+  } else if (operation.object != nullptr && can_reopen(*operation.object)) {
+    memory_range const memory{operation.memory, false};
+    code = read_some(*operation.object, operation.offset, completion.size, memory, completion.size);
+  }
+  completion.status = tnd_status(code);
+  if (code == status::ok && completion.size > 0)
+    completion.path = tnd_pool_path(traffic_.counters().last_path);
+  operation.is_refused = false;
+  operation.done = true;
+}
+
+// Waits for the replies to all posted requests. They also end with the connection.
 status client::await_posted() {
   uint64_t const deadline_ns = deadline();
   begin_watch();
-  while (channel_ != nullptr && !channel_->is_idle())
-    TND_TRY(progress_watched(deadline_ns));
+  while (channel_ != nullptr && !channel_->is_idle()) {
+    status const code = progress_watched(deadline_ns);
+    if (code != status::ok && !channel_->is_broken())
+      return code;
+  }
   return status::ok;
 }
 
 // Completes a read or write.
 void client::complete_size(posted &operation, const reply &received) {
   TND_ASSERT(!operation.done);
+  if (is_to_repeat(operation, received.code)) {
+    operation.is_refused = true;
+    operation.result.status = tnd_status(received.code);
+    return;
+  }
   operation.result.status = tnd_status(received.code);
   bool const is_read = operation.result.kind == TND_POOL_REQUEST_READ;
   if (is_read)
@@ -273,6 +340,8 @@ void client::poll(std::span<tnd_pool_completion> completions,
   auto const reap = [&] {
     if (!posted_.empty() && posted_.front()->is_striped)
       finish_striped_get(*posted_.front());
+    if (!posted_.empty() && posted_.front()->is_refused)
+      repeat(*posted_.front());
     while (count < completions.size() && !posted_.empty() && posted_.front()->done) {
       completions[count++] = posted_.front()->result;
       posted_.pop_front();

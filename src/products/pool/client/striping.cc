@@ -493,6 +493,7 @@ status client::write_striped(open_object &object, const tnd_pool_box &box, memor
 
 // The head's handle keeps the stripes, so it is opened again where its server was lost.
 status client::read_striped(open_object &object, const tnd_pool_box &box, memory_range target) {
+  notice_end();
   if (object.is_writer || object.about.version == 0) {
     TND_TRY(check_usable(object));
     TND_TRY(resize_stripes(*object.striped));
@@ -675,43 +676,45 @@ status client::put_stripes(striped_object &striped,
   });
 }
 
-// A server with fragments may be lost meanwhile. As the object is not visible yet, others are taken
-// instead.
-status client::begin_put(const std::string &name,
-                         const void *source,
-                         uint64_t size,
-                         const commit_terms &terms,
-                         open_object &created) {
-  for (int tries = 1;; tries++) {
-    TND_TRY(create_head(name, size, terms.flags & flags_of_heads, {}, created));
-    status code = put_stripes(*created.striped, source, size, terms);
-    if (code == status::ok && created.striped->has_fragments())
-      code = check_fragments(*created.striped);
-    bool const is_lost =
-        code == status::peer_lost || code == status::timed_out || code == status::stale;
-    if (!is_lost || !created.striped->has_fragments() || tries == put_try_count_max)
-      return code;
-    close(created);
-  }
+status client::put_once(const std::string &name,
+                        const void *source,
+                        uint64_t size,
+                        const commit_terms &terms,
+                        open_object &created,
+                        uint64_t &version) {
+  TND_TRY(create_head(name, size, terms.flags & flags_of_heads, {}, created));
+  TND_TRY(put_stripes(*created.striped, source, size, terms));
+  return commit_head(created, terms, version);
 }
 
+// The object is not visible before the commit, so until then the put may begin again.
 status client::put_striped(const std::string &name,
                            const void *source,
                            uint64_t size,
-                           commit_terms terms) {
+                           commit_terms terms,
+                           uint64_t &version) {
   TND_TRY(check_terms(terms));
   if (size > object_size_max)
     return status::too_big;
   TND_TRY(sum_source(name, source, size, terms));
-  open_object created;
-  status code = begin_put(name, source, size, terms, created);
-  uint64_t version = 0;
-  if (code == status::ok)
-    code = commit_head(created, terms, version);
-  if (code == status::ok)
-    traffic_.add({created.striped->stripes.front().link->path()}, size, true);
-  close(created);
-  return code;
+  for (int tries = 1;; tries++) {
+    open_object created;
+    status const code = put_once(name, source, size, terms, created, version);
+    if (code == status::ok)
+      traffic_.add({created.striped->stripes.front().link->path()}, size, true);
+    bool const may_begin_again = created.striped != nullptr && created.is_writer &&
+                                 is_lost_put(*created.striped, code) && tries < put_try_count_max;
+    close(created);
+    if (!may_begin_again)
+      return code;
+  }
+}
+
+// Whether a server was lost before the commit. For fragments, another server is taken instead, also
+// of one that does not answer.
+bool client::is_lost_put(const striped_object &striped, status code) {
+  return code == status::peer_lost || code == status::stale ||
+         (code == status::timed_out && striped.has_fragments());
 }
 
 status client::get_striped(

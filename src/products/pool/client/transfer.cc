@@ -414,22 +414,24 @@ status client::move_device(open_object &object,
 
 status client::put(const std::string &name, const void *source, uint64_t size, commit_terms terms) {
   TND_TRY(ensure_connected(false));
+  uint64_t version = 0;
   if (is_striped_size(size))
-    return put_striped(name, source, size, terms);
+    return put_striped(name, source, size, terms, version);
   bool const is_large = size > inline_size_max && (shared_ || fabric_ != nullptr);
   if (!is_large)
-    return put_inline(name, source, size, terms);
+    return put_inline(name, source, size, terms, version);
   status const code =
       shared_ ? put_shared(name, source, size, terms) : put_fabric(name, source, size, terms);
   // The caller's open objects may use all handles of the connection. An inline request needs no
   // handle.
-  return code == status::too_many_files ? put_inline(name, source, size, terms) : code;
+  return code == status::too_many_files ? put_inline(name, source, size, terms, version) : code;
 }
 
 status client::put_inline(const std::string &name,
                           const void *source,
                           uint64_t size,
-                          commit_terms terms) {
+                          commit_terms terms,
+                          uint64_t &version) {
   if (terms.checksum_kind != 0 && !terms.has_checksum) {
     terms.checksum = sum_of(terms.checksum_kind, source, size);
     terms.has_checksum = 1;
@@ -442,6 +444,7 @@ status client::put_inline(const std::string &name,
   request.name = name;
   request.terms = terms;
   TND_TRY(call(kind::put, request, answer, std::move(data)));
+  version = answer.object_info.version;
   traffic_.add({stream_path()}, size, true);
   return status::ok;
 }
