@@ -4,6 +4,7 @@
 #include <tanada/pool.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -263,6 +264,45 @@ TEST_F(pool_striped, commits_with_its_set) {
   ASSERT_EQ(tnd_pool_set_commit(pool_, "checkpoint", 2, 0), TND_OK) << tnd_last_message();
   for (const char *const name : names)
     EXPECT_EQ(get(name), bytes);
+}
+
+// The other ranks' objects may still be missing. Asking too early changes nothing.
+TEST_F(pool_striped, an_incomplete_set_waits_for_its_objects) {
+  auto const bytes = pattern(3 * mib, 15);
+  tnd_pool_object *const first = create("early/0", bytes.size(), 0, "early");
+  write(first, 0, bytes);
+  commit(first);
+  auto const begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(tnd_pool_set_commit(pool_, "early", 2, 0), -EAGAIN);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{5});
+  tnd_pool_object *const second = create("early/1", 5, 0, "early");
+  write(second, 0, {'s', 'm', 'a', 'l', 'l'});
+  commit(second);
+  ASSERT_EQ(tnd_pool_set_commit(pool_, "early", 2, 0), TND_OK) << tnd_last_message();
+  EXPECT_EQ(get("early/0"), bytes);
+  tnd_pool_close(first);
+  tnd_pool_close(second);
+}
+
+TEST_F(pool_striped, sizes_around_a_stripe_and_names_of_any_bytes) {
+  const char *const names[] = {"a b?#%", "//", "../x", "\xc3\xa4\xff", "n\n", "255", "fragments"};
+  uint64_t const sizes[] = {0, 1, mib - 1, mib, mib + 1, 2 * mib, 3 * mib + 1};
+  for (size_t i = 0; i < std::size(sizes); i++) {
+    SCOPED_TRACE(names[i]);
+    auto const bytes = pattern(sizes[i], uint32_t(20 + i));
+    put(names[i], bytes);
+    EXPECT_EQ(get(names[i], TND_POOL_VERIFY), bytes);
+    tnd_pool_object *const object = create(names[i], 0);
+    write(object, 0, bytes);
+    commit(object);
+    EXPECT_EQ(info(object).size, sizes[i]);
+    EXPECT_EQ(read(object, 0, sizes[i]), bytes);
+    tnd_pool_close(object);
+    std::string const new_name = std::string{names[i]} + " renamed";
+    ASSERT_EQ(tnd_pool_rename(pool_, names[i], new_name.c_str(), 0), TND_OK);
+    EXPECT_EQ(get(new_name.c_str()), bytes);
+    ASSERT_EQ(tnd_pool_remove(pool_, new_name.c_str(), 0), TND_OK);
+  }
 }
 
 TEST_F(pool_striped, posted_requests_complete) {

@@ -40,7 +40,9 @@ bool client::is_repeatable(kind message_kind) {
 bool client::may_repeat(kind message_kind, status code, bool has_handle) {
   if (!is_cluster() || has_handle)
     return false;
-  bool const is_elsewhere = code == status::stale || code == status::again;
+  // A set that is not complete is the caller's matter.
+  bool const is_elsewhere =
+      code == status::stale || (code == status::again && message_kind != kind::set_commit);
   // Only one client puts a stripe, always with the same bytes.
   bool const is_stripe = message_kind == kind::put && is_hidden_namespace(daemon_.space);
   bool const is_lost = code == status::peer_lost && (is_repeatable(message_kind) || is_stripe);
