@@ -1,6 +1,7 @@
 # Clusters of pool servers under simulation; one ctest test for each weather.
 add_executable(cluster_sim sim/cluster_sim_test.cc sim/membership_sim_test.cc
-               sim/cluster_harness.cc sim/cluster_clients.cc sim/cluster_disk.cc
+               sim/cluster_harness.cc sim/cluster_clients.cc sim/cluster_library.cc
+               sim/cluster_disk.cc
                sim/cluster_fragments.cc sim/cluster_plays.cc sim/history.cc
                sim/history_search.cc)
 target_link_libraries(cluster_sim PRIVATE
@@ -16,6 +17,17 @@ endforeach()
 foreach(weather fair stops cuts pauses etcd exiles)
   add_test(NAME cluster_sim_${weather} COMMAND cluster_sim --gtest_filter=*loses_nothing/${weather})
   set_tests_properties(cluster_sim_${weather} PROPERTIES TIMEOUT 300 LABELS slow
+                       ENVIRONMENT TND_LOG=off)
+endforeach()
+# With a client that uses the library of programs.
+foreach(weather crashes all)
+  tanada_simulation(
+    cluster_sim_library_${weather} 3 cluster_sim --gtest_filter=*cluster_library*/${weather})
+endforeach()
+foreach(weather fair stops cuts pauses etcd restarts disks fragments)
+  add_test(NAME cluster_sim_library_${weather}
+           COMMAND cluster_sim --gtest_filter=*cluster_library*/${weather})
+  set_tests_properties(cluster_sim_library_${weather} PROPERTIES TIMEOUT 600 LABELS slow
                        ENVIRONMENT TND_LOG=off)
 endforeach()
 add_test(NAME cluster_sim_repeat COMMAND cluster_sim --gtest_filter=*repeat*:membership_sim*)

@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t ms = 1'000'000;
 constexpr size_t stamp_size = 16;  // of contents: value and size
 constexpr uint64_t stripe_size_min = 64;
+// The library stripes objects from some size on. All clients have memory for the largest ones.
+constexpr size_t large_size_min = 70'000, large_size_max = 180'000;
 
 }  // namespace
 
@@ -26,7 +28,9 @@ std::string cluster_run::random_name() {
 
 std::vector<std::byte> cluster_run::contents(value_id value) {
   sim::prng random{value * 31 + 7};
-  size_t const size = stamp_size + random.below(random.chance(10) ? 100'000 : 500);
+  size_t const size = value >= large_value_base
+                          ? large_size_min + random.below(large_size_max - large_size_min)
+                          : stamp_size + random.below(random.chance(10) ? 100'000 : 500);
   std::vector<std::byte> bytes(size);
   for (size_t i = stamp_size; i < size; i++)
     bytes[i] = std::byte(random.next());
@@ -40,7 +44,8 @@ value_id cluster_run::value_of(std::span<const std::byte> bytes) {
   uint64_t stamp[2] = {0, 0};
   if (bytes.size() >= sizeof stamp)
     std::memcpy(stamp, bytes.data(), sizeof stamp);
-  bool const is_known = stamp[0] > 0 && stamp[0] < next_value_ && stamp[1] == bytes.size();
+  value_id const end = stamp[0] < large_value_base ? next_value_ : next_large_value_;
+  bool const is_known = stamp[0] > 0 && stamp[0] < end && stamp[1] == bytes.size();
   if (!is_known || !std::ranges::equal(contents(stamp[0]), bytes))
     fail("an object has bytes that nobody put");
   return stamp[0];
@@ -269,6 +274,10 @@ void cluster_run::drop_clients() {
       end_striped(i);
     client.channel.reset();
     client.links.clear();
+  }
+  if (library_ != nullptr) {
+    library_->open.reset();
+    library_->client.reset();
   }
 }
 

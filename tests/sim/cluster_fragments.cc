@@ -100,7 +100,9 @@ void cluster_run::cut_fragments(striped_operation &operation) {
 void cluster_run::open_fragments(striped_operation &operation) {
   const stripe_manifest &manifest = operation.manifest;
   erasure_layout const layout = manifest.layout();
-  operation.places.assign(manifest.places.begin(), manifest.places.end());
+  operation.places.clear();
+  for (uint8_t const place : manifest.places)
+    operation.places.push_back(std::stoul(manifest.servers[place].address));
   operation.is_moved.assign(manifest.places.size(), 0);
   operation.epochs.assign(manifest.places.size(), 0);
   operation.fragments.resize(manifest.places.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "sim/cluster_mistakes.hpp"
 
@@ -20,6 +21,8 @@ constexpr uint64_t mistaken_round_max = 20'000;  // where the check shall fail
 constexpr uint64_t stop_ns_max = 5'000 * ms;     // of a server that cannot leave the cluster
 // Where nothing else happens. The successors of hundreds of partitions compare them first.
 constexpr uint64_t hand_over_ns_max = 1'500 * ms;
+
+constexpr uint64_t library_stripe_size = 20'000;
 
 // One end of a connection, which the simulation can cut.
 class severable_stream final : public seams::stream {
@@ -81,6 +84,8 @@ cluster_run::cluster_run(const cluster_setting &setting)
     start(i);
   }
   actors_.resize(actor_count);
+  if (setting.has_library)
+    library_ = std::make_unique<library>(*this);
   bool const has_etcd_faults = setting.weather == cluster_weather::etcd ||
                                setting.weather == cluster_weather::all ||
                                setting.weather == cluster_weather::fragments;
@@ -97,6 +102,7 @@ cluster_run::cluster_run(const cluster_setting &setting)
 }
 
 cluster_run::~cluster_run() {
+  library_.reset();
   for (actor &client : actors_) {
     client.channel.reset();
     client.links.clear();
@@ -185,6 +191,7 @@ void cluster_run::start(size_t index) {
   started.service.reset(
       new poold::service{.memory = *started.memory, .objects = *started.objects, .keys = {}});
   started.service->cluster = started.gate.get();
+  started.service->stripe_size = setting_.has_library ? library_stripe_size : 0;
   started.service->limits.turn_size = world_.random.between(1'000, 100'000);
   started.mailbox = std::make_shared<poold::mailbox>();
   started.is_up = true;
@@ -307,6 +314,17 @@ void cluster_run::set_cut(size_t first, size_t second, bool is_cut) {
 }
 
 result<std::unique_ptr<seams::stream>> cluster_run::dial(size_t from, size_t to) {
+  return dial_with(
+      from,
+      to,
+      [this, round = uint64_t{0}]() mutable { return ++round < wait_round_max && pump(); },
+      std::make_shared<bool>(false));
+}
+
+result<std::unique_ptr<seams::stream>> cluster_run::dial_with(size_t from,
+                                                              size_t to,
+                                                              std::function<bool()> pump,
+                                                              std::shared_ptr<bool> is_severed) {
   server &target = *servers_[to];
   auto const cut = cuts_.find(std::minmax(from, to));
   if (!target.is_up || (cut != cuts_.end() && cut->second))
@@ -315,11 +333,7 @@ result<std::unique_ptr<seams::stream>> cluster_run::dial(size_t from, size_t to)
   faults.again_percent = uint32_t(world_.random.below(20));
   faults.chunk_size_max = world_.random.chance(20) ? world_.random.between(1, 500) : 1 << 17;
   faults.window_size = world_.random.between(1'000, 100'000);
-  auto [here, there] =
-      sim::stream_pair_create(world_, faults, [this, round = uint64_t{0}]() mutable {
-        return ++round < wait_round_max && pump();
-      });
-  auto const is_severed = std::make_shared<bool>(false);
+  auto [here, there] = sim::stream_pair_create(world_, faults, std::move(pump));
   connections_.push_back({from, to, is_severed});
   uint64_t const id = next_session_++;
   target.sessions[id] = std::make_unique<poold::session>(
@@ -412,7 +426,7 @@ void cluster_run::disturb() {
     damage_fragment();
   bool const is_calm = now_ns < calm_until_ns_;
   size_t const index = world_.random.below(server_count_),
-               other = world_.random.below(server_count_ + actor_count);
+               other = world_.random.below(server_count_ + actor_count + (library_ ? 1 : 0));
   switch (world_.random.below(8)) {
     case 0:
       if (all || setting_.weather == cluster_weather::crashes) {
@@ -485,7 +499,12 @@ bool cluster_run::is_sole_copy(size_t index) {
 }
 
 // The partitions that have objects.
-std::vector<uint32_t> cluster_run::used_partitions() {
+std::vector<uint32_t> cluster_run::used_partitions() const {
+  if (library_ != nullptr) {
+    std::vector<uint32_t> all(poold::partition_count);
+    std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
   std::vector<uint32_t> numbers{std::begin(cluster_stripe_partitions),
                                 std::end(cluster_stripe_partitions)};
   for (size_t i = 0; i < cluster_namespace_count; i++)
@@ -577,15 +596,11 @@ void cluster_run::set_etcd(size_t index, bool is_reachable) {
 // ---- the run
 
 std::string cluster_run::run(uint32_t step_count) {
-  for (uint32_t i = 0; i < step_count && failure_.empty(); i++) {
-    pump();
-    end_stops();
-    disturb();
-    play();
-    for (size_t index = 0; index < actors_.size(); index++)
-      if (world_.random.chance(50))
-        act(index);
+  while (step_count_ < step_count && failure_.empty()) {
+    step();
+    use_library();
   }
+  is_settling_ = true;
   if (failure_.empty())
     fail(settle());
   drop_clients();
@@ -595,6 +610,18 @@ std::string cluster_run::run(uint32_t step_count) {
     fail(check(history_, {.has_atomic_lists = true}));
   world_.note(history_.operations().size());
   return failure_;
+}
+
+bool cluster_run::step() {
+  step_count_++;
+  bool const may_go_on = pump();
+  end_stops();
+  disturb();
+  play();
+  for (size_t index = 0; index < actors_.size(); index++)
+    if (world_.random.chance(50))
+      act(index);
+  return may_go_on && failure_.empty();
 }
 
 // Without faults, the cluster must come to rest: every partition has all copies, and they are
@@ -650,6 +677,8 @@ void cluster_run::read_all() {
     if (connect(index) && client.outstanding < cluster_outstanding_max && world_.random.chance(20))
       get(index);
   }
+  for (int i = 0; i < 20 && library_ != nullptr && failure_.empty(); i++)
+    library_get();
 }
 
 // Empty: each stripe belongs to an object that has a name.

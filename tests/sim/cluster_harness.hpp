@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/wire/pool_fragments.hpp"
-#include "products/pool/client/channel.hpp"
+#include "products/pool/client/client.hpp"
 #include "products/poold/catalog.hpp"
 #include "products/poold/cluster/node.hpp"
 #include "products/poold/session.hpp"
@@ -29,6 +29,8 @@ inline constexpr uint32_t cluster_stripe_partitions[] = {3, 77, 150, 201};
 // Each change without a known outcome multiplies the work of the check.
 inline constexpr size_t cluster_unknown_max = 40;
 inline constexpr uint32_t cluster_outstanding_max = 3;  // requests of a client
+// Values from here on are large enough for stripes of the library.
+inline constexpr value_id large_value_base = value_id{1} << 32;
 
 // What happens to the cluster.
 enum class cluster_weather {
@@ -57,6 +59,7 @@ struct cluster_setting {
   uint64_t seed = 1;
   cluster_weather weather = cluster_weather::all;
   cluster_mistake mistake = cluster_mistake::none;
+  bool has_library = false;  // one more client, which uses the library that programs use
 };
 
 // A clock that runs faster or slower than the world's.
@@ -76,6 +79,26 @@ class skewed_clock final : public seams::clock {
   int64_t const permille_;
 };
 
+// The clock of a client that waits in calls: meanwhile everything else goes on.
+class stepping_clock final : public seams::clock {
+ public:
+  stepping_clock(sim::world &owner, std::function<bool()> step)
+      : world_{owner}, step_{std::move(step)} {}
+  uint64_t now_ns() noexcept override {
+    return world_.now_ns();
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    uint64_t const end_ns = world_.now_ns() + duration_ns;
+    while (world_.now_ns() < end_ns)
+      if (!step_())
+        world_.advance(end_ns - world_.now_ns());
+  }
+
+ private:
+  sim::world &world_;
+  std::function<bool()> const step_;
+};
+
 /**
  * Clients put, get, remove, rename and list names at whichever server is the primary, and get and
  * list them at backups. Servers crash or are stopped, and start again empty or with their disk, are
@@ -87,6 +110,10 @@ class skewed_clock final : public seams::clock {
  * Some objects are striped: their clients put and get stripes in hidden namespaces, with
  * connections of their own. Some of these have an erasure code: their clients put fragments, and
  * decode what they cannot read. Servers lose fragments, and change bytes of fragments.
+ *
+ * These clients speak the protocol by themselves, so that they do what no library would. One more
+ * client may use the library: its calls wait, and anything may happen meanwhile. Its reads must not
+ * fail where servers are only lost or stopped.
  *
  * Checks: the history of all operations is linearizable, and every object has the bytes that were
  * put. Where nothing else happens, other servers serve soon after a stop. An object that is open
@@ -162,6 +189,27 @@ class cluster_run {
     striped_ptr striped;             // null: none is under way
   };
 
+  struct library;
+  bool step();
+  bool step_in_call();
+  void use_library();
+  bool connect_library();
+  void library_put();
+  void library_get();
+  void library_list();
+  void library_remove();
+  void library_write();
+  void library_set();
+  void library_post();
+  void library_open();
+  void library_read();
+  void end_library_get(history::operation_id id, status code, std::span<const std::byte> bytes);
+  void end_library_change(history::operation_id id, status code, failure_cause cause);
+  void check_library(const char *call, status code, std::initializer_list<status> allowed);
+  value_id new_library_value();
+  uint32_t library_durable_flag();
+  bool is_reliable() const;
+  result<std::unique_ptr<seams::stream>> dial_for_library(size_t to);
   void start(size_t index);
   poold::membership_options member_options(size_t index);
   bool open_log(size_t index);
@@ -170,7 +218,7 @@ class cluster_run {
   bool may_crash(size_t index);
   bool is_needed(size_t index);
   bool is_sole_copy(size_t index);
-  static std::vector<uint32_t> used_partitions();
+  std::vector<uint32_t> used_partitions() const;
   void stop(size_t index);
   void end_stops();
   bool is_up(size_t index) const;
@@ -180,6 +228,10 @@ class cluster_run {
   void set_cut(size_t first, size_t second, bool is_cut);
   void sever(size_t index);
   result<std::unique_ptr<seams::stream>> dial(size_t from, size_t to);
+  result<std::unique_ptr<seams::stream>> dial_with(size_t from,
+                                                   size_t to,
+                                                   std::function<bool()> pump,
+                                                   std::shared_ptr<bool> is_severed);
   bool pump();
   void pump_server(size_t index);
   void disturb();
@@ -263,10 +315,13 @@ class cluster_run {
   size_t server_count_ = 3;
   std::vector<std::unique_ptr<server>> servers_;
   std::vector<actor> actors_;
+  std::unique_ptr<library> library_;  // null: not in this run
+  uint32_t step_count_ = 0;
+  bool is_settling_ = false;
   std::vector<connection> connections_;
   std::map<std::pair<size_t, size_t>, bool> cuts_;
   history history_;
-  value_id next_value_ = 1;
+  value_id next_value_ = 1, next_large_value_ = large_value_base;
   size_t backup_read_count_ = 0, outage_count_ = 0, damage_count_ = 0;
   size_t unknown_count_ = 0;  // changes without a known outcome
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
@@ -281,6 +336,25 @@ class cluster_run {
     uint64_t due_ns = 0;
     std::vector<size_t> servers = {};  // that it is about
   } play_;
+};
+
+struct cluster_run::library {
+  explicit library(cluster_run &owner)
+      : clock{owner.world_, [&owner] {
+                return owner.step_in_call();
+              }} {}
+  // An object that is open, and read in parts.
+  struct reader {
+    history::operation_id id{};
+    std::string name;
+    std::shared_ptr<pool::open_object> object;
+    std::vector<std::byte> bytes;
+    uint64_t read_size = 0;
+  };
+  stepping_clock clock;
+  std::unique_ptr<pool::client> client;
+  std::optional<reader> open;
+  bool has_erasure = false;
 };
 
 // What a server has is destroyed in the opposite order: sessions first.

@@ -74,6 +74,33 @@ INSTANTIATE_TEST_SUITE_P(weathers,
                                          cluster_weather::all),
                          [](auto const &info) { return std::string{name_of(info.param)}; });
 
+class cluster_library : public testing::TestWithParam<cluster_weather> {};
+
+TEST_P(cluster_library, reads_do_not_fail) {
+  uint64_t const first = first_seed();
+  for (uint64_t seed = first; seed < first + seed_count(4); seed++) {
+    cluster_run run{{.seed = seed, .weather = GetParam(), .has_library = true}};
+    std::string const failure = run.run(step_count_of(GetParam()));
+    ASSERT_EQ(failure, "") << "seed " << seed << "; replay: TND_SIM_COUNT=1 TND_SIM_SEED=" << seed
+                           << " cluster_sim --gtest_filter=*cluster_library*/"
+                           << name_of(GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(weathers,
+                         cluster_library,
+                         testing::Values(cluster_weather::fair,
+                                         cluster_weather::crashes,
+                                         cluster_weather::stops,
+                                         cluster_weather::cuts,
+                                         cluster_weather::pauses,
+                                         cluster_weather::etcd,
+                                         cluster_weather::restarts,
+                                         cluster_weather::disks,
+                                         cluster_weather::fragments,
+                                         cluster_weather::all),
+                         [](auto const &info) { return std::string{name_of(info.param)}; });
+
 TEST(cluster_sim_repeat, a_seed_is_the_same_run) {
   uint64_t traces[2];
   for (uint64_t &trace : traces) {
