@@ -41,7 +41,7 @@ class Server:
         self.port_file().unlink(missing_ok=True)
         self.process = subprocess.Popen(
             [
-                BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", "64MiB",
+                BUILD / "bin/tanada-poold", "--port", str(self.port), "--size", self.cluster.size,
                 "--segment-size", "2MiB", "--no-prefault", "--cluster", self.cluster.url,
                 "--copies", str(self.cluster.copies), "--lease", f"{self.cluster.lease_s}s",
                 "--web", "--port-file", self.port_file(), *self.options,
@@ -67,6 +67,7 @@ class Cluster:
     """An etcd and servers."""
 
     copies = 2
+    size = "64MiB"  # of a server
 
     def __init__(self, folder, count, *options, lease_s=LEASE_S):
         self.folder, self.lease_s = folder, lease_s

@@ -18,6 +18,17 @@ namespace {
 using tanada::this_block;
 using tanada::this_warp;
 
+void put_object(const std::string &space_url, const std::string &name, u64 size, u32 seed) {
+  std::vector<u8> bytes(size);
+  for (u64 i = 0; i < size; i++)
+    bytes[i] = pattern(i, seed);
+  tnd_pool *pool = nullptr;
+  ASSERT_EQ(tnd_pool_connect(space_url.c_str(), nullptr, &pool), TND_OK) << tnd_last_message();
+  EXPECT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, nullptr), TND_OK)
+      << tnd_last_message();
+  tnd_pool_disconnect(pool);
+}
+
 // The daemon beside this program, in DRAM, as a process that can be killed.
 class pool_process {
  public:
@@ -83,14 +94,7 @@ class pool_process {
   }
 
   void put(const std::string &name, u64 size, u32 seed) {
-    std::vector<u8> bytes(size);
-    for (u64 i = 0; i < size; i++)
-      bytes[i] = pattern(i, seed);
-    tnd_pool *pool = nullptr;
-    ASSERT_EQ(tnd_pool_connect(url("").c_str(), nullptr, &pool), TND_OK) << tnd_last_message();
-    EXPECT_EQ(tnd_pool_put(pool, name.c_str(), bytes.data(), size, 0, nullptr), TND_OK)
-        << tnd_last_message();
-    tnd_pool_disconnect(pool);
+    put_object(url(""), name, size, seed);
   }
   void remove(const std::string &name) {
     tnd_pool *pool = nullptr;
@@ -245,6 +249,25 @@ TEST_F(small_object, is_committed_and_mapped_again_when_kernels_have_written_it)
   run(on, write_file<this_block>, task, 4, 32);
   EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
   is_mapped();
+}
+
+// test_cluster_clients.py runs it on a cluster.
+TEST(gfile_cluster, kernels_read_and_write_objects_of_all_servers) {
+  const char *const url = std::getenv("TANADA_TEST_POOL_URL");
+  if (url == nullptr)
+    GTEST_SKIP() << "TANADA_TEST_POOL_URL is not set";
+  for (u64 size : {some, much}) {
+    put_object(url, "read", size, 5);
+    instance on;
+    file_task task{std::string{url} + "/read", O_RDONLY, size, 9000, 5};
+    run(on, check_file<this_block>, task, 2, 32);
+    EXPECT_EQ(file_of(on, task.url.bytes)->path, u32(TND_GFILE_PATH_STAGED));
+    task = {std::string{url} + "/written", O_WRONLY | O_CREAT, size, 9000, 6};
+    run(on, write_file<this_block>, task, 4, 32);
+    instance other;
+    task.flags = O_RDONLY;
+    run(other, check_file<this_block>, task, 2, 32);
+  }
 }
 
 TEST(gfile_pool, without_shared_memory_pages_are_staged) {

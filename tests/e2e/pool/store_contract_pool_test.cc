@@ -1,4 +1,4 @@
-// The store contract on a pool in this process.
+// The store contract on a pool in this process. test_cluster_clients.py runs it on a cluster.
 #include <cstdlib>
 
 #include "backends/registry/store_registry.hpp"
@@ -42,6 +42,33 @@ class pool_subject final : public store_subject {
   std::string prefix_;
 };
 
+constexpr const char *url_variable = "TANADA_TEST_POOL_URL";
+
+// A folder of its own in a namespace of a cluster.
+class cluster_subject final : public store_subject {
+ public:
+  cluster_subject() {
+    setenv("TND_POOL_SHARED_MEMORY", "1", 1);
+    static uint32_t count = 0;
+    prefix_ = std::string{std::getenv(url_variable)} + "/" + std::to_string(count++) + "/";
+    auto found = registry_->find(prefix_);
+    EXPECT_TRUE(found.ok());
+    store_ = found.ok() ? found.value() : nullptr;
+  }
+  seams::store &store() override {
+    return *store_;
+  }
+  std::string url(const std::string &name) override {
+    return prefix_ + name;
+  }
+
+ private:
+  std::unique_ptr<backends::store_registry> registry_ =
+      std::make_unique<backends::store_registry>();
+  seams::store *store_ = nullptr;
+  std::string prefix_;
+};
+
 store_case pool_case(const char *name, const char *shared_memory) {
   return {name, [=] {
             return std::make_unique<pool_subject>(shared_memory);
@@ -52,11 +79,16 @@ std::string case_name(const testing::TestParamInfo<store_case> &info) {
   return info.param.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(stores,
-                         store_contract,
-                         testing::Values(pool_case("pool_shared_memory", "1"),
-                                         pool_case("pool_tcp", "0")),
-                         case_name);
+std::vector<store_case> pool_cases() {
+  std::vector<store_case> cases{pool_case("pool_shared_memory", "1"), pool_case("pool_tcp", "0")};
+  if (std::getenv(url_variable) != nullptr)
+    cases.push_back({"pool_cluster", [] {
+                       return std::make_unique<cluster_subject>();
+                     }});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(stores, store_contract, testing::ValuesIn(pool_cases()), case_name);
 
 TEST(store_pool, urls_without_host_namespace_or_object_are_refused) {
   pool_subject subject{"1"};

@@ -1,5 +1,8 @@
-// Swapping of processes to a pool in this process.
+// Swapping of processes to a pool in this process. test_cluster_clients.py runs it on a cluster.
 #include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
 
 #include "backends/registry/store_registry.hpp"
 #include "contract/store_subject.hpp"
@@ -11,13 +14,26 @@
 namespace tanada::onesided::swap {
 namespace {
 
+constexpr const char *url_variable = "TANADA_TEST_POOL_URL", *cluster = "cluster";
+
+// Whether memory is shared with a daemon in this process; and a cluster, if there is one.
+std::vector<const char *> pools() {
+  std::vector<const char *> all{"1", "0"};
+  if (std::getenv(url_variable) != nullptr)
+    all.push_back(cluster);
+  return all;
+}
+
 struct swap_pool : testing::TestWithParam<const char *> {
   static constexpr uint32_t page_count = 1500, count = 2;
 
   void SetUp() override {
-    setenv("TND_POOL_SHARED_MEMORY", GetParam(), 1);
-    daemon = test::started(test::small_pool());
-    folder = "pool://127.0.0.1:" + std::to_string(daemon->port()) + "/test/swap";
+    bool const is_cluster = std::string_view{GetParam()} == cluster;
+    setenv("TND_POOL_SHARED_MEMORY", is_cluster ? "1" : GetParam(), 1);
+    if (!is_cluster)
+      daemon = test::started(test::small_pool());
+    std::string const url = is_cluster ? std::getenv(url_variable) : test::url_of(*daemon);
+    folder = url + "/swap";
     auto found = registry->find(folder);
     ASSERT_TRUE(found.ok());
     store = found.value();
@@ -97,7 +113,9 @@ TEST_P(swap_pool, memory_leaves_and_comes_back_and_leaves_no_names) {
   EXPECT_TRUE(names().empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(paths, swap_pool, testing::Values("1", "0"));
+INSTANTIATE_TEST_SUITE_P(paths, swap_pool, testing::ValuesIn(pools()), [](auto const &info) {
+  return std::string{"shared_"} + info.param;
+});
 
 }  // namespace
 }  // namespace tanada::onesided::swap
