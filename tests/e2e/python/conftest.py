@@ -13,6 +13,9 @@ import pytest
 from package import ROOT, locked, run
 
 sys.path.insert(0, str(ROOT / "tests/fixtures"))
+sys.path.insert(0, str(ROOT / "tests/e2e/pool"))
+import cluster_processes  # noqa: E402
+import etcd  # noqa: E402
 from pool_daemon import Daemon  # noqa: E402
 
 WORK = ROOT / "build/python-test"
@@ -146,11 +149,44 @@ def kernels(tanada, tmp_path_factory):
     return Kernels(ctypes.CDLL(str(library)))
 
 
-@pytest.fixture(scope="session")
-def daemon(tmp_path_factory):
+class ClusterPool:
+    """The servers of a cluster, as one pool. It stripes what is larger than 1 MiB."""
+
+    def __init__(self, folder):
+        self.cluster = cluster_processes.Cluster(folder, 3, "--stripe", "1MiB")
+        self.cluster.size = "512MiB"
+        names = [server.name for server in self.cluster.servers]
+        self.host, _, port = ",".join(names).rpartition(":")
+        self.port = int(port)
+
+    def url(self, name="", scheme="pool"):
+        return f"{scheme}://{self.host}:{self.port}/{name}"
+
+
+@pytest.fixture(scope="session", params=["server", pytest.param("cluster", marks=pytest.mark.slow)])
+def daemon(request, tmp_path_factory):
     """A pool for all tests, each with its own namespace."""
-    with Daemon(tmp_path_factory.mktemp("pool")) as running:
-        yield running
+    folder = tmp_path_factory.mktemp("pool")
+    if request.param == "server":
+        with Daemon(folder) as running:
+            yield running
+        return
+    try:
+        servers = ClusterPool(folder)
+    except (etcd.EtcdError, FileNotFoundError) as error:
+        pytest.skip(f"etcd: {error}")
+    try:
+        servers.cluster.start()
+        yield servers
+    finally:
+        servers.cluster.end()
+
+
+@pytest.fixture
+def one_server(daemon):
+    """For tests of shared memory and of consecutive versions, which a cluster does not have."""
+    if isinstance(daemon, ClusterPool):
+        pytest.skip("the pool is a cluster")
 
 
 @pytest.fixture

@@ -270,6 +270,7 @@ def test_moving_copying_removing(fs, root):
     assert fs.find(root) == [] == fs.ls(root)
 
 
+@pytest.mark.usefixtures("one_server")
 def test_a_transaction_is_one_set(fs, root):
     with fs.transaction:
         for index in range(4):

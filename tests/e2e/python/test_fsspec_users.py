@@ -210,6 +210,7 @@ def test_distributed_checkpoint_of_two_ranks(url, pool, site, tmp_path):
     ]
 
 
+@pytest.mark.usefixtures("one_server")
 def test_the_example(url, pool, site):
     needed("zarr", "3")
     done = subprocess.run(
@@ -228,6 +229,7 @@ def test_the_example(url, pool, site):
     assert pool.list() == []
 
 
+@pytest.mark.usefixtures("one_server")
 def test_the_documentation(daemon, tanada, capsys):
     """The pool's examples in docs/python.md, in their order."""
     import fsspec

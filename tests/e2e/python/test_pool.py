@@ -159,6 +159,7 @@ def test_a_set_is_published_at_once(tanada, daemon, namespace, pool):
     assert pool.get("rank3") == b"\3" * 100
 
 
+@pytest.mark.usefixtures("one_server")
 def test_the_connection_tells_its_path(tanada, daemon, namespace, pool):
     connection = pool.connection()
     assert (
@@ -205,6 +206,7 @@ def file_mapped_at(addr):
     return None
 
 
+@pytest.mark.usefixtures("one_server")
 def test_a_mapping_is_the_pools_memory(pool):
     numpy = needed("numpy")
     content = content_of(300_000)
@@ -259,6 +261,7 @@ def test_requests(tanada, pool):
         requests[-1].check()
 
 
+@pytest.mark.usefixtures("one_server")
 def test_requests_of_an_object(tanada, pool):
     Path = tanada.pool.Path
     with pool.create("a", 3000) as made:
