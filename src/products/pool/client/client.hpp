@@ -196,6 +196,7 @@ class client {
   bool is_to_repeat(const posted &operation, status code) const;
   bool is_overtaken(const posted &operation) const;
   void repeat(posted &operation);
+  void finish_oldest();
   status await_posted();
   bool is_striped_move(const tnd_pool_request &request, const open_object &object);
   void complete_info(posted &operation, const reply &received);

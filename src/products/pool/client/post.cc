@@ -332,16 +332,24 @@ void client::count_transfer(posted &operation, bool to_pool) {
   operation.result.path = operation.path;
 }
 
+// Does what the oldest request needs beyond its reply.
+void client::finish_oldest() {
+  if (posted_.empty())
+    return;
+  posted &oldest = *posted_.front();
+  if (oldest.is_striped)
+    finish_striped_get(oldest);
+  else if (oldest.is_refused)
+    repeat(oldest);
+}
+
 void client::poll(std::span<tnd_pool_completion> completions,
                   uint64_t timeout_ns,
                   uint32_t &count) {
   count = 0;
   uint64_t const deadline_ns = seams::deadline_after(clock().now_ns(), timeout_ns);
   auto const reap = [&] {
-    if (!posted_.empty() && posted_.front()->is_striped)
-      finish_striped_get(*posted_.front());
-    if (!posted_.empty() && posted_.front()->is_refused)
-      repeat(*posted_.front());
+    finish_oldest();
     while (count < completions.size() && !posted_.empty() && posted_.front()->done) {
       completions[count++] = posted_.front()->result;
       posted_.pop_front();

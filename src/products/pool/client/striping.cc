@@ -67,6 +67,14 @@ status call_safely(const std::function<status()> &work) {
   }
 }
 
+std::map<client *, std::vector<size_t>> group_by_link(const striped_object &striped,
+                                                      const std::vector<size_t> &indices) {
+  std::map<client *, std::vector<size_t>> by_link;
+  for (size_t const index : indices)
+    by_link[striped.stripes[index].link.get()].push_back(index);
+  return by_link;
+}
+
 uint64_t stripe_count_of(const stripe_manifest &manifest) {
   uint64_t const whole_count = manifest.size / manifest.stripe_size;
   return whole_count + (manifest.size % manifest.stripe_size != 0 ? 1 : 0);
@@ -102,9 +110,7 @@ status client::run_stripes(const striped_object &striped,
                            const std::vector<size_t> &indices,
                            bool is_sequential,
                            const std::function<status(size_t)> &work) {
-  std::map<client *, std::vector<size_t>> by_link;
-  for (size_t const index : indices)
-    by_link[striped.stripes[index].link.get()].push_back(index);
+  auto const by_link = group_by_link(striped, indices);
   bool const has_threads =
       !is_sequential && !by_link.empty() && by_link.begin()->first->settings_.has_threads;
   shared_outcome outcome;
