@@ -141,7 +141,7 @@ def prototypes_text(translate=lambda text: text):
 
 
 C_KINDS = [
-    (compiler, standard) for compiler in compilers("gcc", "clang") for standard in ("c99", "c11")
+    (compiler, standard) for compiler in compilers("gcc", "clang") for standard in ("c11", "c99")
 ]
 CPP_KINDS = [
     (compiler, standard)
@@ -150,13 +150,19 @@ CPP_KINDS = [
 ]
 
 
+def rest_slow(values):
+    """Parameters, of which `make test` takes the first."""
+    return [*values[:1], *(pytest.param(value, marks=pytest.mark.slow) for value in values[1:])]
+
+
 @pytest.mark.parametrize(("compiler", "standard"), C_KINDS)
 def test_prototypes_are_exact_in_c(compiler, standard):
     assert compile_text(prototypes_text(), compiler, standard) == (0, "")
 
 
-@pytest.mark.parametrize(("compiler", "standard"), CPP_KINDS)
-def test_prototypes_are_exact_in_cpp(compiler, standard):
+@pytest.mark.parametrize("kind", rest_slow(CPP_KINDS), ids=" ".join)
+def test_prototypes_are_exact_in_cpp(kind):
+    compiler, standard = kind
     assert compile_text(prototypes_text(api_list.in_cpp), compiler, standard) == (0, "")
 
 
@@ -263,12 +269,12 @@ def test_there_is_a_use_of_every_generic_name():
     assert {name for _, _, name in uses()} == set(api_list.generics())
 
 
-@pytest.mark.parametrize("compiler", compilers("gcc", "clang"))
+@pytest.mark.parametrize("compiler", rest_slow(compilers("gcc", "clang")))
 def test_every_generic_name_takes_every_type_in_c11(compiler):
     assert wrong_targets(assembly_of(uses_text(), compiler, "c11")) == []
 
 
-@pytest.mark.parametrize("compiler", compilers("g++", "clang++"))
+@pytest.mark.parametrize("compiler", rest_slow(compilers("g++", "clang++")))
 def test_every_generic_name_takes_every_type_in_cpp(compiler):
     assert wrong_targets(assembly_of(uses_text(api_list.in_cpp), compiler, "c++11")) == []
 
@@ -298,10 +304,15 @@ def test_a_type_that_a_generic_name_does_not_take_is_refused():
     assert compile_text(text, "gcc", "c11")[0] != 0
 
 
+# One compiler of each language, then the others.
+EVERY_KIND = rest_slow([[*C_KINDS[:1], *CPP_KINDS[:1]], [*C_KINDS[1:], *CPP_KINDS[1:]]])
+
+
+@pytest.mark.parametrize("kinds", EVERY_KIND, ids=["first", "others"])
 @pytest.mark.parametrize("header", ["shmemx.h", "mpp/shmem.h", "mpp/shmemx.h"])
-def test_each_header_of_the_specification_declares_the_calls(header):
+def test_each_header_of_the_specification_declares_the_calls(header, kinds):
     text = f"#include <{header}>\nint f(void) {{ return shmem_my_pe(); }}\n"
-    for compiler, standard in C_KINDS + CPP_KINDS:
+    for compiler, standard in kinds:
         assert compile_text(text, compiler, standard) == (0, ""), (header, compiler, standard)
 
 
@@ -320,8 +331,9 @@ void f(long *at, shmem_ctx_t ctx, uint64_t *signal) {
 """
 
 
-def test_calls_may_go_by_the_names_that_they_had_as_extensions():
-    for compiler, standard in C_KINDS + CPP_KINDS:
+@pytest.mark.parametrize("kinds", EVERY_KIND, ids=["first", "others"])
+def test_calls_may_go_by_the_names_that_they_had_as_extensions(kinds):
+    for compiler, standard in kinds:
         if standard == "c99":
             continue  # it has no generic names
         assert compile_text(FORMER_NAMES, compiler, standard) == (0, ""), (compiler, standard)
@@ -340,7 +352,7 @@ int f(double _Complex *d, float _Complex *s, std::complex<double> *cpp, long *sy
 """
 
 
-@pytest.mark.parametrize("compiler", compilers("g++", "clang++"))
+@pytest.mark.parametrize("compiler", rest_slow(compilers("g++", "clang++")))
 def test_cpp_takes_the_complex_types_of_c_too(compiler):
     command = [
         compiler,
