@@ -31,6 +31,26 @@ def pytest_configure(config):
     config.addinivalue_line("markers", f"slow: it runs only where {RUN_ALL}=1 is set")
 
 
+# Folders whose tests share what takes long to make: one worker of pytest-xdist runs all of them.
+SHARING = ("tests/e2e/python/",)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """With `--dist loadfile`, workers get files, or whole folders of SHARING."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class FolderScheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((folder for folder in SHARING if nodeid.startswith(folder)), None) or (
+                super()._split_scope(nodeid)
+            )
+
+    return FolderScheduling(config, log)
+
+
 def pytest_collection_modifyitems(items):
     """Slow tests add breadth: further sizes, transports and programs of what other tests cover."""
     if os.environ.get(RUN_ALL) == "1":

@@ -29,7 +29,7 @@ def ignoring(*numbers):
 
 def run_pytest(folder, text, *options, **more):
     """A test file with this tree's conftest.py."""
-    (folder / "tests").mkdir()
+    (folder / "tests").mkdir(exist_ok=True)
     (folder / "tests/conftest.py").write_text((ROOT / "tests/conftest.py").read_text())
     (folder / "tests/test_it.py").write_text(text)
     command = [
@@ -95,6 +95,21 @@ def test_the_script_of_the_tests_gives_programs_the_default_signals(tree_copy, n
         preexec_fn=ignoring(IGNORED[name]),
     )
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "", done.stdout + done.stderr
+
+
+def test_a_folder_whose_tests_share_is_given_to_one_worker(tmp_path):
+    """Else the first two files would go to two workers."""
+    pytest.importorskip("xdist")
+    text = "import os, pathlib\ndef test_it():\n"
+    text += "    worker = os.environ['PYTEST_XDIST_WORKER']\n"
+    text += "    pathlib.Path(__file__).with_suffix('.worker').write_text(worker)\n"
+    folder = tmp_path / "tests/e2e/python"
+    folder.mkdir(parents=True)
+    for name in ("one", "two"):
+        (folder / f"test_{name}.py").write_text(text)
+    done = run_pytest(tmp_path, text, "-n", "2", "--dist", "loadfile")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len({path.read_text() for path in folder.glob("*.worker")}) == 1
 
 
 SLOW = "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\n@pytest.mark.parametrize('n', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_it(n): pass\n"
