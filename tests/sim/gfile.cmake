@@ -18,11 +18,13 @@ add_executable(gfile_view sim/gfile_view_test.cc)
 target_link_libraries(gfile_view PRIVATE tanada_products_gfile tanada_sim tanada_options GTest::gtest GTest::gtest_main)
 add_test(NAME gfile_view COMMAND gfile_view)
 set_tests_properties(gfile_view PROPERTIES TIMEOUT 60)
-foreach(part hold/fair hold/errors hold/losses hold/stalls repeat planted)
-  string(REPLACE "/" "_" name ${part})
-  add_test(NAME gfile_sim_${name} COMMAND gfile_sim --gtest_filter=*${part}*)
-  set_tests_properties(gfile_sim_${name} PROPERTIES TIMEOUT 300
-                       ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${gfile_sim_seeds}")
+foreach(weather fair errors losses stalls)
+  tanada_simulation(
+    gfile_sim_hold_${weather} ${gfile_sim_seeds} gfile_sim --gtest_filter=*hold/${weather})
+endforeach()
+foreach(part repeat planted)
+  add_test(NAME gfile_sim_${part} COMMAND gfile_sim --gtest_filter=*${part}*)
+  set_tests_properties(gfile_sim_${part} PROPERTIES TIMEOUT 300 ENVIRONMENT TND_LOG=off)
 endforeach()
 # A run that finds its planted fault leaves its session as it is.
 set_property(TEST gfile_sim_planted APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_leaks=0)

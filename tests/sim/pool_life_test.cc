@@ -17,7 +17,7 @@ namespace tanada::test {
 namespace {
 
 constexpr uint32_t step_count = 120;
-constexpr uint64_t repeated_count = 5;  // seeds
+constexpr uint64_t repeated_count = 2;  // seeds
 
 uint64_t from_environment(const char *name, uint64_t otherwise) {
   const char *const text = std::getenv(name);
