@@ -29,6 +29,11 @@ if [ ${#left_out[@]} -gt 0 ]; then
   expression=$(printf '|%s' "${left_out[@]}")
   selection+=(-LE "^(${expression:1})\$")
 fi
+# The environments of the Python tests are made while tests of CTest wait. Below, they are there or
+# a second attempt reports the reason.
+if [ "$preset" = dev ]; then
+  { tools/mpi/install.sh mpich5 && tools/venv.sh; } >/dev/null 2>&1 &
+fi
 # What fails in one part hides nothing of the other. Tests wait for a fifth of their time: one more at a time than there are processors.
 failed=0
 at_a_time=$(($(nproc) + 1))
@@ -40,6 +45,7 @@ ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-j
 # The Python tests drive whole programs and check the tree: they are about sources, not about one build. A file's tests stay together: they
 # share what they build.
 if [ "$preset" = dev ]; then
+  wait
   # Tests of MPI programs skip what is not there.
   tools/mpi/install.sh mpich5 || echo "test: going on without MPICH 5" >&2
   if ! python=$(tools/venv.sh); then
