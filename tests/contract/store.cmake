@@ -23,8 +23,9 @@ if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   add_test(NAME store_contract_gfarm_remote COMMAND ${fixture} --remote -- $<TARGET_FILE:store_contract_gfarm>)
   add_test(NAME store_gfarm_fault COMMAND ${fixture} -- $<TARGET_FILE:store_gfarm_fault>)
   add_test(NAME gfarm_fixture COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm_test.py)
-  # The test searches the machine for daemons, and must not find those of other tests.
-  set_tests_properties(gfarm_fixture PROPERTIES TIMEOUT 300 RUN_SERIAL ON)
+  # The test searches the machine for daemons, and must not find those of other tests. Slow: pytest
+  # runs it, too.
+  set_tests_properties(gfarm_fixture PROPERTIES TIMEOUT 300 RUN_SERIAL ON LABELS slow)
   set_tests_properties(store_contract_gfarm store_contract_gfarm_remote store_gfarm_fault PROPERTIES
     TIMEOUT 300
     ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_FILE_DIR:tanada_store_gfarm>)
