@@ -179,8 +179,9 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
            "the largest part of memory that belongs to one namespace, a power of two");
   app.add_option("--backing", options.backing, "dram, file:PATH or flash:DIR")
       ->capture_default_str();
-  app.add_option(
-      "--journal", options.journal, "folder of the journal of file:PATH; PATH.journal unless given");
+  app.add_option("--journal",
+                 options.journal,
+                 "folder of the journal of file:PATH; PATH.journal unless given");
   app.add_option("--fabric", options.fabric, "libfabric provider for RDMA, such as verbs;ofi_rxm");
   app.add_option(
       "--fabric-node", options.fabric_node, "address of the interface that the fabric uses");

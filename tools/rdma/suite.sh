@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # In the guest: the fabric's contract, the pool, pgas and OpenSHMEM over the verbs of Soft-RoCE. Names of programs, or all.
-# usage: tools/rdma/suite.sh [fabric_contract_libfabric] [pool_contract] [pool_over_fabric] [pgas_processes]
-#   [gfile_pool_contract] [shmem]
-#   [-- ARGUMENTS OF THE PROGRAMS]
+# usage: tools/rdma/suite.sh [PROGRAM ...] [-- ARGUMENTS OF THE PROGRAMS]
+#   PROGRAM    fabric_contract_libfabric, pool_contract, pool_over_fabric, pgas_processes,
+#              gfile_pool_contract or shmem
 set -uo pipefail
 cd "$(dirname "$0")/../../build/dev" || exit
 provider="verbs;ofi_rxm" node=10.77.0.1
@@ -11,8 +11,8 @@ export TND_TEST_SIZE_MAX_MIB=${TND_TEST_SIZE_MAX_MIB:-256}
 programs=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do programs+=("$1") && shift; done
 [ $# -eq 0 ] || shift
-[ ${#programs[@]} -gt 0 ] || programs=(fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes
-  gfile_pool_contract shmem)
+[ ${#programs[@]} -gt 0 ] || programs=(
+  fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes gfile_pool_contract shmem)
 failed=0
 for program in "${programs[@]}"; do
   case $program in cluster | dax) continue ;; esac # need guests of their own

@@ -12,7 +12,8 @@ cmake --preset dev >build/rdma-configure.log 2>&1 || {
   exit 1
 }
 cmake --build build/dev --parallel "$(nproc)" --target fabric_contract_libfabric pool_contract pool_over_fabric pgas_processes \
-  gfile_pool_contract tanada_store_pool shmem tanada_fabric_plugin tanada_bootstrap_pmix_plugin tanada_command tanada_poold_program
+  gfile_pool_contract tanada_store_pool shmem tanada_fabric_plugin tanada_bootstrap_pmix_plugin \
+  tanada_command tanada_poold_program
 sources=tests/conformance/shmem/programs
 for program in put_get nonblocking atomics signals collectives litmus contexts sizes; do
   build/dev/bin/oshcc -std=c11 -D_GNU_SOURCE -O1 -g -I $sources -o build/rdma/programs/$program $sources/$program.c -pthread

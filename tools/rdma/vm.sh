@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
-# Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under a stock Debian kernel.
-# It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and no root: QEMU translates, some 10 to 20 times
-# slower than this machine runs.
-# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] [-n IMAGE] ... COMMAND [ARGUMENT ...]
+# Run a command in a virtual machine that has an RDMA device made of software (Soft-RoCE, rxe) under
+# a stock Debian kernel. It needs no RDMA card, no module in this machine's kernel, no /dev/kvm and
+# no root: QEMU translates, some 10 to 20 times slower than this machine runs.
+# usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] [-n IMAGE] ...
+#   COMMAND [ARGUMENT ...]
 #
-# The command runs as root of the guest in the folder of the call. It sees this machine's files; what it writes stays in
-# the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its standard input empty. The exit status is the command's, 124
-# when the time is over, 125 when the guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of
-# the guest's kernel.
+# The command runs as root of the guest in the folder of the call. It sees this machine's files; what
+# it writes stays in the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its
+# standard input empty. The exit status is the command's, 124 when the time is over, 125 when the
+# guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of the
+# guest's kernel.
 #
-# Each -n is an NVDIMM, whose bytes are those of the file IMAGE and stay there. The word dax=1 loads its modules. A command
-# that writes its status to /run/rdma/status may end the guest itself, as a power failure does.
+# Each -n is an NVDIMM, whose bytes are those of the file IMAGE and stay there. The word dax=1 loads
+# its modules. A command that writes its status to /run/rdma/status may end the guest itself, as a
+# power failure does.
 #
-# With -2 there are two guests, joined by a network of their own. The command runs in the first; tools/rdma/agent.sh, which a
-# launcher takes for ssh, runs others in the second, 10.77.0.2, which ends with the first. CPUs and memory are those of each.
+# With -2 there are two guests, joined by a network of their own. The command runs in the first;
+# tools/rdma/agent.sh, which a launcher takes for ssh, runs others in the second, 10.77.0.2, which
+# ends with the first. CPUs and memory are those of each.
 set -euo pipefail
 cd_at_call=$PWD
 cd "$(dirname "$0")/../.."
@@ -159,8 +163,10 @@ start_guest() {
   local folder="local,id=writable,path=${writable//,/,,},security_model=none"
   local device="virtio-9p-pci,fsdev=writable,mount_tag=writable"
   [ -z "$writable" ] || shares=(-fsdev "$folder" -device "$device")
-  timeout -k 5 "$limit" qemu-system-x86_64 -machine "pc$nvdimm" -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
-    -smp "$cpus" -m "$memory$slots" "${dimms[@]}" -nodefaults -no-user-config -no-reboot -display none \
+  timeout -k 5 "$limit" qemu-system-x86_64 -machine "pc$nvdimm" \
+    -accel "${RDMA_ACCEL:-tcg,thread=multi}" -cpu max,la57=off \
+    -smp "$cpus" -m "$memory$slots" "${dimms[@]}" \
+    -nodefaults -no-user-config -no-reboot -display none \
     -kernel "$cache/vmlinux" -initrd "$cache/initramfs.cpio" \
     -append "console=ttyS0 quiet loglevel=4 mitigations=off nokaslr random.trust_cpu=on no_timer_check panic=-1 guest=$1 guests=$guests $words" \
     -serial "file:$run/console$1" -device virtio-serial-pci \
