@@ -34,16 +34,16 @@ fi
 if [ "$preset" = dev ]; then
   { tools/mpi/install.sh mpich5 && tools/venv.sh; } >/dev/null 2>&1 &
 fi
-# What fails in one part hides nothing of the other. Tests wait for a fifth of their time: one more at a time than there are processors.
+# What fails in one part hides nothing of the other. Many tests wait for most of their time.
 failed=0
-at_a_time=$(($(nproc) + 1))
+at_a_time=$((2 * $(nproc) + 1))
 reports=("$PWD/build/$preset/ctest.xml" "$PWD/build/$preset/pytest.xml")
 rm -f "${reports[@]}"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-junit "${reports[0]}" -j "$at_a_time" "${selection[@]}" ||
-  failed=$?
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-junit "${reports[0]}" \
+  -j "$at_a_time" "${selection[@]}" || failed=$?
 
-# The Python tests drive whole programs and check the tree: they are about sources, not about one build. A file's tests stay together: they
-# share what they build.
+# The Python tests drive whole programs and check the tree: they are about sources, not about one
+# build. A file's tests stay together: they share what they build.
 if [ "$preset" = dev ]; then
   wait
   # Tests of MPI programs skip what is not there.
@@ -52,8 +52,8 @@ if [ "$preset" = dev ]; then
     echo "test: the Python tests did not run: their packages are missing" >&2
     exit 1
   fi
-  TANADA_BUILD=$PWD/build/$preset "$python" -m pytest -q -p no:cacheprovider --junitxml "${reports[1]}" -n "$at_a_time" --maxprocesses 4 \
-    --dist loadfile tests || failed=$?
+  TANADA_BUILD=$PWD/build/$preset "$python" -m pytest -q -p no:cacheprovider \
+    --junitxml "${reports[1]}" -n "$at_a_time" --maxprocesses 4 --dist loadfile tests || failed=$?
 fi
 tools/slowest_tests.py "${reports[@]}"
 exit $failed

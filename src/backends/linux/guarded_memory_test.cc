@@ -16,23 +16,30 @@
 namespace tanada::backends {
 namespace {
 
-constexpr size_t page = 4096, page_count = 8;
+constexpr size_t page = 4096, page_count = 8, size = page * page_count;
 
-// A mapped file of eight pages, all 'a'.
+// A mapped file of eight pages, all 'a', at a multiple of its size.
 class guarded : public testing::Test {
  protected:
   void SetUp() override {
     file_ = memfd_create("guarded", MFD_CLOEXEC);
     ASSERT_GE(file_, 0);
     ASSERT_EQ(ftruncate(file_, page * page_count), 0);
-    void *const addr =
-        mmap(nullptr, page * page_count, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    reserved_ = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(reserved_, MAP_FAILED);
+    uintptr_t const aligned = (reinterpret_cast<uintptr_t>(reserved_) + size - 1) / size * size;
+    void *const addr = mmap(reinterpret_cast<void *>(aligned),
+                            size,
+                            PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_FIXED,
+                            file_,
+                            0);
     ASSERT_NE(addr, MAP_FAILED);
     addr_ = static_cast<std::byte *>(addr);
     std::memset(addr_, 'a', page * page_count);
   }
   void TearDown() override {
-    munmap(addr_, page * page_count);
+    munmap(reserved_, 2 * size);
     close(file_);
   }
   void cut(size_t pages) {
@@ -43,6 +50,7 @@ class guarded : public testing::Test {
   }
 
   int file_ = -1;
+  void *reserved_ = nullptr;
   std::byte *addr_ = nullptr;
 };
 
