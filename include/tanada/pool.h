@@ -91,15 +91,17 @@ enum {
   TND_POOL_NO_NAMESPACE = 1, /**< the URL may lack a namespace: the connection then serves only
                                 tnd_pool_list_namespaces(), tnd_pool_get_statistics() and the calls
                                 on clusters, other requests return -EINVAL */
-  TND_POOL_NO_RING = 2 /**< requests on the daemon's node use the UNIX socket, not a ring in shared
-                          memory; TND_POOL_RING=auto|off */
+  TND_POOL_NO_RING = 2, /**< requests on the daemon's node use the UNIX socket, not a ring in shared
+                           memory; TND_POOL_RING=auto|off */
+  TND_POOL_NO_PREPARATION = 4 /**< the GPU that the process uses is not prepared for transfers when
+                                 the connection is made, which may wait for running kernels */
 };
 
 /** Settings of a connection. Start from TND_POOL_CONFIG_INIT. An environment variable that is set
  * overrides the field. */
 typedef struct tnd_pool_config {
   uint32_t struct_size;   /**< sizeof(tnd_pool_config) */
-  uint32_t flags;         /**< TND_POOL_NO_NAMESPACE and TND_POOL_NO_RING, or 0 */
+  uint32_t flags;         /**< TND_POOL_NO_NAMESPACE and further ones, or 0 */
   uint64_t timeout_ns;    /**< of calls without a timeout parameter, relative; TND_POOL_TIMEOUT */
   const char *key_file;   /**< the client's key, mode 0600; NULL: TND_POOL_KEY_FILE, or no key */
   const char *fabric;     /**< libfabric provider for RDMA; NULL: TND_POOL_FABRIC, or no fabric */

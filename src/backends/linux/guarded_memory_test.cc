@@ -16,7 +16,7 @@
 namespace tanada::backends {
 namespace {
 
-constexpr size_t page = 4096, page_count = 8, size = page * page_count;
+constexpr size_t page = 4096, page_count = 8, guarded_size = page * page_count;
 
 // A mapped file of eight pages, all 'a', at a multiple of its size.
 class guarded : public testing::Test {
@@ -25,11 +25,12 @@ class guarded : public testing::Test {
     file_ = memfd_create("guarded", MFD_CLOEXEC);
     ASSERT_GE(file_, 0);
     ASSERT_EQ(ftruncate(file_, page * page_count), 0);
-    reserved_ = mmap(nullptr, 2 * size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    reserved_ = mmap(nullptr, 2 * guarded_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(reserved_, MAP_FAILED);
-    uintptr_t const aligned = (reinterpret_cast<uintptr_t>(reserved_) + size - 1) / size * size;
+    uintptr_t const aligned =
+        (reinterpret_cast<uintptr_t>(reserved_) + guarded_size - 1) / guarded_size * guarded_size;
     void *const addr = mmap(reinterpret_cast<void *>(aligned),
-                            size,
+                            guarded_size,
                             PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_FIXED,
                             file_,
@@ -39,7 +40,7 @@ class guarded : public testing::Test {
     std::memset(addr_, 'a', page * page_count);
   }
   void TearDown() override {
-    munmap(reserved_, 2 * size);
+    munmap(reserved_, 2 * guarded_size);
     close(file_);
   }
   void cut(size_t pages) {

@@ -55,7 +55,8 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
       return fail(status::invalid, "tnd_pool_config has struct_size {}", config_in->struct_size);
     config = *config_in;
   }
-  TND_TRY(check_flags(config.flags, TND_POOL_NO_NAMESPACE | TND_POOL_NO_RING));
+  TND_TRY(check_flags(config.flags,
+                      TND_POOL_NO_NAMESPACE | TND_POOL_NO_RING | TND_POOL_NO_PREPARATION));
   if (config.shared_memory > 1)
     return fail(status::invalid, "shared_memory is 0 or 1");
   TND_TRY(apply_environment(config, settings));
@@ -66,6 +67,7 @@ status make_settings(const tnd_pool_config *config_in, pool::client_settings &se
   settings.timeout_ns = config.timeout_ns;
   settings.shared_memory = config.shared_memory != 0;
   settings.rings = (config.flags & TND_POOL_NO_RING) == 0;
+  settings.prepares_device = (config.flags & TND_POOL_NO_PREPARATION) == 0;
   settings.device_index = config.device_index;
   return status::ok;
 }

@@ -268,6 +268,8 @@ tier::geometry session::shape_of(uint64_t size) const {
 status session::allocate_window() {
   if (settings_.direct == TND_GFILE_DIRECT_OFF)
     return status::ok;
+  // While kernels run, the first preparation would wait for their end.
+  (void)parts_.gpu->direct_files().prepare(is_compatible_direct_wanted());
   window_shape_ = tier::geometry_of(
       uint32_t(std::max<uint64_t>(settings_.direct_window_size / settings_.page_size, 1)));
   void *frames = nullptr;

@@ -48,6 +48,7 @@ struct client_settings {
   device_opener open_device = device_copy::for_process;
   // Returns whether the connecting thread is likely to send memory of the device.
   std::function<bool(uint32_t device_index)> uses_device = device_copy::is_used;
+  bool prepares_device = true;  // if the process uses it
 };
 
 struct striped_object;

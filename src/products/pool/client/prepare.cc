@@ -16,7 +16,7 @@ constexpr uint64_t reserve_size = uint64_t{4} << 30;
 
 // The transfer that needs the device reports a failure.
 void client::prepare_device() {
-  if (!shared_ || !settings_.uses_device(settings_.device_index))
+  if (!shared_ || !settings_.prepares_device || !settings_.uses_device(settings_.device_index))
     return;
   seams::clock &clock = seams::monotonic_clock();
   uint64_t const start_ns = clock.now_ns();

@@ -40,7 +40,10 @@ status pool_target::connection(size_t index, tnd_pool *&pool) {
   TND_ASSERT(index < connection_count);
   lock_guard const lock{mutex_};
   if (pools_[index] == nullptr) {
-    TND_TRY(status(tnd_pool_connect(url_.c_str(), nullptr, &pools_[index])));
+    // Kernels may be waiting for this connection. They read mapped pages, or the window.
+    tnd_pool_config config = TND_POOL_CONFIG_INIT;
+    config.flags = TND_POOL_NO_PREPARATION;
+    TND_TRY(status(tnd_pool_connect(url_.c_str(), &config, &pools_[index])));
     register_window(pools_[index]);
   }
   pool = pools_[index];
@@ -50,7 +53,12 @@ status pool_target::connection(size_t index, tnd_pool *&pool) {
 
 // Without the registration, each read has one of its own.
 void pool_target::register_window(tnd_pool *pool) const {
-  if (window_ == nullptr)
+  tnd_pool_connection about{};
+  about.struct_size = sizeof about;
+  if (window_ == nullptr || tnd_pool_get_connection(pool, &about) != TND_OK)
+    return;
+  // Without a fabric nothing needs the device, whose calls may wait for running kernels.
+  if (about.path != TND_POOL_PATH_RDMA && about.path != TND_POOL_PATH_FABRIC)
     return;
   uint32_t const kind = window_->is_host_memory ? TND_POOL_MEMORY_HOST : TND_POOL_MEMORY_DEVICE;
   (void)!tnd_pool_register(pool, window_->addr, window_->size, kind);
@@ -64,11 +72,15 @@ seams::direct_offer pool_target::direct(tnd_pool *pool) const {
   bool const is_rdma = about.path == TND_POOL_PATH_RDMA;
   if (is_rdma && (window_->is_host_memory || about.device_path == TND_POOL_PATH_GPU_DIRECT))
     return {seams::direct_kind::direct, {}};
-  std::string const reason = is_rdma ? "the fabric does not reach the device's memory"
-                             : about.path == TND_POOL_PATH_FABRIC
-                                 ? "the fabric copies in software"
-                                 : "there is no fabric to the pool";
-  return {seams::direct_kind::compatible, reason + ": a processor copies"};
+  // A GPU's own copies are left to kernels: gfile stages the bytes.
+  if (!window_->is_host_memory)
+    return {seams::direct_kind::unavailable,
+            is_rdma ? "the fabric does not reach the device's memory"
+                    : "there is no RDMA between the pool and this node"};
+  return {seams::direct_kind::compatible,
+          about.path == TND_POOL_PATH_FABRIC
+              ? "the fabric copies in software: a processor copies"
+              : "there is no fabric to the pool: a processor copies"};
 }
 
 pool_file::~pool_file() {
