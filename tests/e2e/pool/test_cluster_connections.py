@@ -7,7 +7,7 @@ import subprocess
 import threading
 
 import etcd
-from cluster_processes import MIB, NAMESPACES, digest, fill, random_file
+from cluster_processes import MIB, NAMESPACES, digest, fill, random_file, wait_until_missed
 from commands import BUILD, LIMIT_S, environment, pool
 
 
@@ -93,5 +93,6 @@ def test_an_open_object_outlives_its_connection(cluster, tmp_path):
         rest, errors = reader.communicate(timeout=LIMIT_S)
         assert reader.returncode == 0, errors.decode()
         assert digest(first + rest) == digest(source.read_bytes())
+        wait_until_missed(cluster, server)
         server.start()
         cluster.wait_until_whole()

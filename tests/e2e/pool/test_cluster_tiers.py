@@ -6,7 +6,15 @@ import time
 
 import etcd
 import pytest
-from cluster_processes import MIB, Cluster, digest, random_file, read_all, restart_all
+from cluster_processes import (
+    MIB,
+    Cluster,
+    digest,
+    random_file,
+    read_all,
+    restart_all,
+    wait_until_missed,
+)
 from commands import pool, wait_for
 
 CHECK_PERIOD_S = 6  # in which each server compares fragments with their checksums
@@ -82,6 +90,7 @@ def test_large_objects_leave_memory_and_survive_restarts(tmp_path, code):
         check()
         running.servers[-1].kill()
         check()
+        wait_until_missed(running, running.servers[-1])
         running.servers[-1].start()
         running.wait_until_whole()
         time.sleep(CHECK_PERIOD_S)
