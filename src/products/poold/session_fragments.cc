@@ -91,14 +91,22 @@ status session::on_fragment_read(std::span<const std::byte> body) {
   catalog::object_place const place{fragment_space_name(request.namespace_name),
                                     stripe_name(request.source.id, request.source.index)};
   object_ref source;
-  service_.objects.visit_places({&place, 1},
-                                [&](const auto &, const object_ref &object) { source = object; });
+  std::shared_ptr<cold_reader> reader;
+  service_.objects.visit_places({&place, 1}, [&](const auto &, const object_ref &object) {
+    source = object;
+    reader = service_.objects.reader_of(*object);
+  });
   if (source == nullptr)
     return status::no_entry;
   TND_TRY(require_intact(*source));
   bool const fits = range_fits(request.offset, request.size, source->metadata.size);
   if (!fits)
     return status::range;
+  if (reader != nullptr) {
+    bool const is_whole = request.size == source->metadata.size;
+    return begin_cold_read({head_, source, place.name},
+                           {std::move(reader), {{request.offset, request.size}}, is_whole});
+  }
   std::vector<iovec> parts;
   source->append_parts(request.offset, request.size, parts);
   send_reply(empty_message{}, std::move(parts), source);
