@@ -1,9 +1,10 @@
-# libtanada.so: every module but the simulation, the daemon of the pool, the client of etcd and
-# what makes libshmem.so, in one shared library that exports what cmake/exported.txt lists.
+# libtanada.so: every module but the simulation, the daemon of the pool with its etcd and persistent
+# memory, and what makes libshmem.so, in one shared library that exports what cmake/exported.txt
+# lists.
 
 set(members "")
 set(outside_library
-    "^(sim|backends/(etcd|http|libfabric|local)|onesided/.*|products/(poold|shmem|comex))$")
+    "^(sim|backends/(etcd|http|libfabric|local|pmem)|onesided/.*|products/(poold|shmem|comex))$")
 foreach(module IN LISTS TANADA_MODULES)
   string(REPLACE "/" "_" name ${module})
   if(TARGET tanada_${name} AND NOT module MATCHES "${outside_library}")
