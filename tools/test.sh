@@ -39,8 +39,8 @@ failed=0
 at_a_time=$((2 * $(nproc) + 1))
 reports=("$PWD/build/$preset/ctest.xml" "$PWD/build/$preset/pytest.xml")
 rm -f "${reports[@]}"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --output-junit "${reports[0]}" \
-  -j "$at_a_time" "${selection[@]}" || failed=$?
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+  --output-junit "${reports[0]}" -j "$at_a_time" "${selection[@]}" || failed=$?
 
 # The Python tests drive whole programs and check the tree: they are about sources, not about one
 # build. A file's tests stay together: they share what they build.

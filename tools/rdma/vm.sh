@@ -5,8 +5,8 @@
 # usage: tools/rdma/vm.sh [-2] [-c CPUS] [-m MIB] [-t SECONDS] [-k WORDS] [-w FOLDER] [-n IMAGE] ...
 #   COMMAND [ARGUMENT ...]
 #
-# The command runs as root of the guest in the folder of the call. It sees this machine's files; what
-# it writes stays in the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its
+# The command runs as root of the guest in the folder of the call. It sees this machine's files;
+# what it writes stays in the guest's memory and is lost, except in FOLDER. Its address is 10.77.0.1, its
 # standard input empty. The exit status is the command's, 124 when the time is over, 125 when the
 # guest did not come up. RDMA_ACCEL=kvm uses /dev/kvm. WORDS are added to the command line of the
 # guest's kernel.
