@@ -34,17 +34,13 @@ status local_reader::read_to_device(local_file &file,
   if (file.device_files == nullptr)
     return status::not_supported;
   for (size_t i = 0; i < buffers.size();) {
-    // Merge adjacent buffers into one read.
-    size_t run_size = buffers[i].size, next = i + 1;
-    for (; next < buffers.size() && buffers[next].addr == buffers[i].addr + run_size; next++)
-      run_size += buffers[next].size;
+    seams::store_buffer const run = seams::take_adjacent(buffers, i);
     size_t moved = 0;
     status const code =
-        file.device_files->read(file.device_file, offset + size, buffers[i].addr, run_size, moved);
+        file.device_files->read(file.device_file, offset + size, run.addr, run.size, moved);
     size += moved;
-    if (code != status::ok || moved < run_size)
+    if (code != status::ok || moved < run.size)
       return code;
-    i = next;
   }
   return status::ok;
 }

@@ -47,6 +47,15 @@ struct store_buffer {
   size_t size;  // bytes
 };
 
+// Returns the buffers from `next` on that are one range of memory, and sets `next` to the first one
+// behind them.
+inline store_buffer take_adjacent(std::span<const store_buffer> buffers, size_t &next) {
+  store_buffer run = buffers[next++];
+  for (; next < buffers.size() && buffers[next].addr == run.addr + run.size; next++)
+    run.size += buffers[next].size;
+  return run;
+}
+
 // sync_names: files created or unlinked in the folder of `url` stay so after a crash. sync does
 // this for bytes and sizes. Stores whose servers ensure it return ok.
 enum class store_op_kind : uint8_t {

@@ -20,15 +20,6 @@ uint64_t identity_of(const tnd_pool_info &info) {
   return seams::version_hash({info.version, info.created_ns, info.size});
 }
 
-// The buffers from `next` on that are one range of memory. `next` becomes the first one behind it.
-store_buffer adjacent_from(std::span<const store_buffer> buffers, size_t &next) {
-  TND_ASSERT(next < buffers.size());
-  store_buffer run = buffers[next++];
-  for (; next < buffers.size() && buffers[next].addr == run.addr + run.size; next++)
-    run.size += buffers[next].size;
-  return run;
-}
-
 }  // namespace
 
 pool_target::~pool_target() {
@@ -259,7 +250,7 @@ status pool_file::read_from(tnd_pool_object *object,
                             std::span<const store_buffer> buffers,
                             uint64_t &size) {
   for (size_t i = 0; i < buffers.size();) {
-    store_buffer const run = adjacent_from(buffers, i);
+    store_buffer const run = seams::take_adjacent(buffers, i);
     uint32_t const kind =
         target_->is_on_device(run) ? TND_POOL_MEMORY_DEVICE : TND_POOL_MEMORY_HOST;
     uint64_t part_size = 0;
