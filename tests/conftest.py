@@ -4,7 +4,9 @@ import contextlib
 import faulthandler
 import os
 import pathlib
+import shutil
 import signal
+import tempfile
 
 import pytest
 
@@ -12,6 +14,7 @@ CONFORMANCE = pathlib.Path(__file__).parent / "conformance"
 LIMIT_S = 900  # of a test's set-up, call or end, on a machine that does much besides
 CONFORMANCE_LIMIT_S = 3600  # other people's programs: whole suites of them
 RUN_ALL = "TND_TEST_ALL"
+OPEN_FOLDER = "TANADA_TEST_OPEN_FOLDER"  # a folder of this run that other users can enter
 BACKSTOP_S = 120  # later, for code that does not return to the interpreter
 
 
@@ -28,7 +31,20 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", f"limit(seconds): how long a test may take, {LIMIT_S} unless given"
     )
+    if not hasattr(config, "workerinput"):
+        make_open_folder(config)
     config.addinivalue_line("markers", f"slow: it runs only where {RUN_ALL}=1 is set")
+
+
+def make_open_folder(config):
+    """A folder for programs that tests run as other users. The process that starts the workers makes and removes it.
+
+    The folder of `tmp_path` does not do: each pytest of the same user that starts closes it to others again.
+    """
+    folder = tempfile.mkdtemp(prefix="tanada tests ")
+    os.chmod(folder, 0o711)
+    os.environ[OPEN_FOLDER] = folder
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 # Folders whose tests share what takes long to make: one worker of pytest-xdist runs all of them.

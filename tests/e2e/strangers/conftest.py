@@ -76,12 +76,10 @@ def needs_launcher():
 
 
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory):
+def installed():
     """The build under test, installed once for all workers, in a folder with a blank."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-    prefix = shared / "some where" / "tanada"
+    shared = pathlib.Path(os.environ["TANADA_TEST_OPEN_FOLDER"])
+    prefix = shared / "tanada"
     with (shared / "installed.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         stamp = shared / "installed.done"
@@ -90,8 +88,5 @@ def installed(tmp_path_factory):
             command = ["cmake", "--install", str(BUILD), "--prefix", str(prefix)]
             done = subprocess.run(command, capture_output=True, text=True, timeout=STEP_LIMIT_S)
             assert done.returncode == 0, done.stdout + done.stderr
-            # pytest's folders are closed to others; tests run programs of the prefix as other users.
-            for folder in [prefix.parent, shared, shared.parent]:
-                folder.chmod(folder.stat().st_mode | 0o011)
             stamp.touch()
     return Prefix(prefix)
