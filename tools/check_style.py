@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""File lengths, tabs, leftovers, dead code, formats, and where preprocessor conditionals may stand."""
+"""File lengths and sizes, tabs, leftovers, dead code, formats, and where preprocessor conditionals may stand."""
 
 import re
 
 import tree
 
 LINES_MAX = 800
+SIZE_MAX = 1 << 20  # bytes: what is larger was not written here, such as a core file
 # Lists of counts that only fall (tools/ratchet.py) are as long as the tree has faults.
 LISTS = ("tools/prose.txt", "tools/names.txt", "tools/functions.txt")
 FOLDERS = (
@@ -93,8 +94,17 @@ def check_file(name, text):
         yield from check_formats(name, text)
 
 
+def check_sizes(root):
+    places = [path for path in root.iterdir() if path.is_file()]
+    for folder in FOLDERS:
+        places += (path for path in (root / folder).rglob("*") if path.is_file())
+    for path in sorted(places):
+        if (size := path.stat().st_size) > SIZE_MAX:
+            yield f"{path.relative_to(root).as_posix()}: {size} bytes: more than {SIZE_MAX}"
+
+
 def check(root):
-    problems = []
+    problems = list(check_sizes(root))
     for path in tree.files(root, *FOLDERS, suffixes=tree.CODE | tree.SCRIPTS | {".md", ".txt"}):
         name = path.relative_to(root).as_posix()
         problems += [

@@ -51,3 +51,13 @@ def test_a_planted_fault_is_found(tmp_path, text, what):
 def test_what_is_allowed_is_not_found(tmp_path, name, text):
     plant(tmp_path, name, text)
     assert check_style.check(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["core", "tests/e2e/trace.json"])
+def test_a_large_file_is_found(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(bytes(check_style.SIZE_MAX))
+    assert check_style.check(tmp_path) == []
+    path.write_bytes(bytes(check_style.SIZE_MAX + 1))
+    assert check_style.check(tmp_path) == [f"{name}: 1048577 bytes: more than 1048576"]
