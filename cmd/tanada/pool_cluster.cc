@@ -15,6 +15,10 @@ const char *state_name(uint32_t state) {
   return state < std::size(names) ? names[state] : "unknown";
 }
 
+const char *copies_text(uint32_t count) {
+  return count == 1 ? "copy" : "copies";
+}
+
 int print_server(void *context, const tnd_pool_server *server) {
   auto &report = *static_cast<command_report *>(context);
   report.document()["servers"].push_back({{"name", server->name},
@@ -28,16 +32,19 @@ int print_server(void *context, const tnd_pool_server *server) {
                                           {"problem", server->problem}});
   if (report.json())
     return 0;
-  std::printf("  %-24s %-9s %4u served, %4u copies, %4u being copied%s%s\n",
+  std::printf("  %-24s %-9s %4u served, %4u %s, %4u being copied%s%s\n",
               server->name,
               state_name(server->state),
               server->primary_count,
               server->copy_count,
+              copies_text(server->copy_count),
               server->joining_count,
               server->domain[0] != 0 ? ", domain " : "",
               server->domain);
   if (server->fragment_count > 0)
-    std::printf("    %u fragments\n", server->fragment_count);
+    std::printf("    %u fragment%s\n",
+                server->fragment_count,
+                server->fragment_count == 1 ? "" : "s");
   if (server->problem[0] != 0)
     std::printf("    %s\n", printable(server->problem).c_str());
   return 0;
@@ -114,12 +121,14 @@ int pool_cluster_status(const pool_cluster_options &options) {
                        {"erasure", nlohmann::json::object()}};
   if (!report.json())
     std::printf(
-        "cluster of %u partitions with %u copies: %u copies missing, "
-        "%u partitions offline, %u lost\n",
+        "cluster of %u partitions with %u %s: %u %s missing, %u %s offline, %u lost\n",
         cluster.partition_count,
         cluster.copies,
+        copies_text(cluster.copies),
         cluster.missing_count,
+        copies_text(cluster.missing_count),
         cluster.offline_count,
+        cluster.offline_count == 1 ? "partition" : "partitions",
         cluster.lost_count);
   if (!report.json() && cluster.silence_ns > 0)
     std::printf("  as of %s ago: etcd does not answer this server\n",

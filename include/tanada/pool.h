@@ -497,7 +497,8 @@ typedef struct tnd_pool_server {
   uint32_t copy_count;     /**< partitions of which it has a copy, including those it serves */
   uint32_t joining_count;  /**< partitions that are being copied to it */
   uint32_t fragment_count; /**< fragments of objects with an erasure code that it has */
-  const char *problem;     /**< why the connected server cannot send to it; "": nothing is wrong */
+  const char *problem;     /**< why the connected server cannot send to it, or why its drain cannot
+                                end, valid during the call; "": nothing is wrong */
 } tnd_pool_server;
 
 /** State of a cluster. Start from TND_POOL_CLUSTER_INIT. */
@@ -506,7 +507,8 @@ typedef struct tnd_pool_cluster {
   uint32_t copies;          /**< copies that each partition should have */
   uint64_t epoch;           /**< number of the map, which increases with each change */
   uint32_t partition_count; /**< partitions of the cluster */
-  uint32_t missing_count;   /**< copies of partitions, and fragments, that are not there */
+  uint32_t missing_count;   /**< copies of partitions, and fragments, that are not there, and
+                                 copies on servers that the connected server does not reach */
   uint32_t offline_count;   /**< partitions without a copy that runs: they are not served */
   uint32_t lost_count;      /**< partitions whose copies were all lost, and which began again */
   uint64_t silence_ns;      /**< how old this is, because etcd does not answer; 0: it is new */

@@ -47,11 +47,6 @@ status parse_hosts(std::string_view url, std::string_view hosts, address &parsed
   }
 }
 
-std::string place_text(const server_place &place) {
-  bool const is_v6 = place.host.find(':') != std::string::npos;
-  return (is_v6 ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
-}
-
 }  // namespace
 
 result<server_place> place_parse(std::string_view text) {
@@ -87,6 +82,11 @@ result<address> address_parse(std::string_view url, bool needs_space) {
   if (!parsed.object.empty() && !wire::pool::is_valid_name(parsed.object))
     return refuse(url, "a name longer than 512 bytes");
   return parsed;
+}
+
+std::string place_text(const server_place &place) {
+  bool const is_v6 = place.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + place.host + "]" : place.host) + ":" + std::to_string(place.port);
 }
 
 std::string space_url(const address &location) {

@@ -32,6 +32,9 @@ struct address {
 // "host:port" or "[host]:port". invalid: the text is not such an address.
 result<server_place> place_parse(std::string_view text);
 
+// "host:port" or "[host]:port".
+std::string place_text(const server_place &place);
+
 // `invalid`, with a message that describes the error. `needs_space` false: the namespace may be
 // empty.
 result<address> address_parse(std::string_view url, bool needs_space = true);

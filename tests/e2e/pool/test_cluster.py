@@ -163,10 +163,49 @@ def test_a_server_that_is_drained_can_go(cluster):
     drained.kill()
     check(cluster)
     drained.start()
-    assert pool("cluster", "add", cluster.location(""), drained.name).returncode == 0
+    # It may be the server that is asked, and that has not joined yet.
+    added = pool("cluster", "add", cluster.location(""), drained.name)
+    assert added.returncode == 0, added.stderr
     wait_for(lambda: cluster.entry(drained)["copies"] > 40, "its share")
     unknown = pool("cluster", "drain", cluster.location(""), "nobody:1")
     assert unknown.returncode == 1 and "no server nobody:1" in unknown.stderr
+
+
+def test_a_server_that_has_not_joined_does_not_deny_the_others(cluster):
+    restarted, other = cluster.servers[:2]
+    restarted.kill()
+    member = cluster.etcd.members[0]
+    member.send_signal(signal.SIGSTOP)
+    try:
+        restarted.start()
+        for action in ("add", "drain", "remove"):
+            command = ("cluster", action, f"pool://{restarted.name}", other.name, "--timeout", 2)
+            text = "the server has not joined its cluster yet"
+            wait_for(lambda command=command, text=text: text in pool(*command).stderr, text)
+    finally:
+        member.send_signal(signal.SIGCONT)
+
+
+def test_a_drain_that_cannot_end_says_why(cluster):
+    fill(cluster)
+    url = cluster.location("")
+    drained = cluster.servers[:2]
+    for server in drained:
+        assert pool("cluster", "drain", url, server.name).returncode == 0
+    text = "it cannot be emptied: its copies need 2 servers that are not draining"
+    wait_for(lambda: all(text in cluster.entry(each)["problem"] for each in drained), text)
+    assert pool("cluster", "add", url, drained[0].name).returncode == 0
+    wait_for(lambda: cluster.entry(drained[1])["copies"] == 0, "a server that is empty")
+    assert cluster.entry(drained[1])["problem"] == ""
+
+
+def test_copies_on_a_lost_server_are_missing_before_its_lease_ends(patient_cluster):
+    lost = patient_cluster.servers[2]
+    lost.kill()
+    wait_for(lambda: patient_cluster.status()["missing"] > 0, "copies that are missing")
+    entry = patient_cluster.entry(lost)
+    assert entry["state"] == "up" and entry["problem"] == "it cannot be reached"
+    assert patient_cluster.status()["offline"] == 0
 
 
 def test_a_stopped_server_does_not_serve_what_is_old(cluster):
@@ -443,6 +482,7 @@ def test_a_full_cluster_evicts_striped_objects(striped, tmp_path):
     assert "object5" in names and "object0" not in names, names
     full = pool("cp", "-q", random_file(tmp_path, 200 * MIB, 2), striped.location("cache", "x"))
     assert full.returncode == 1 and "no space" in full.stderr, full.stderr
+    assert any(f"pool at {server.name}: " in full.stderr for server in striped.servers), full.stderr
 
 
 def test_a_replaced_object_frees_its_stripes(striped, tmp_path):

@@ -120,6 +120,8 @@ result<std::unique_ptr<channel>> client::connect_channel(const server_place &ser
       return connection.error();
     if (connection.ok()) {
       auto opened = open_channel(std::move(connection).value(), deadline_ns, reads_backup);
+      if (opened.ok())
+        connected_ = server;
       if (opened.error() != status::peer_lost)
         return opened;
     }

@@ -414,7 +414,12 @@ class client {
                            open_object &opened);
   status copy_bytes(open_object &source, open_object &target, uint64_t size);
   status convert_to_striped(open_object &object, uint64_t size);
+  // "host:port" of the server that it is, or was last, connected to.
+  std::string server_name() const {
+    return place_text(connected_);
+  }
   std::shared_ptr<client> stripe_link(uint8_t partition, const std::string &hint);
+  static status name_server(const client &link, status code);
   static status run_stripes(const striped_object &striped,
                             const std::vector<size_t> &indices,
                             bool is_sequential,
@@ -556,6 +561,7 @@ class client {
 
   address const daemon_;
   std::vector<server_place> places_;                // servers, the likeliest one first
+  server_place connected_;                          // of the last connection
   bool is_cluster_ = false, is_to_backup_ = false;  // the connection
   std::string primary_;     // of the namespace, when the connection was made; empty: unknown
   uint64_t map_epoch_ = 0;  // of the cluster's map then

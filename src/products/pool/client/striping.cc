@@ -104,6 +104,13 @@ std::shared_ptr<client> client::stripe_link(uint8_t partition, const std::string
   return created;
 }
 
+// The text of a server without space is about its own memory.
+status client::name_server(const client &link, status code) {
+  if (code == status::no_space)
+    set_last_message("pool at " + link.server_name() + ": " + last_message());
+  return code;
+}
+
 // Calls work(index) for stripes: those of one link one after the other, and those of different
 // links in different threads, because a link waits for each of its requests.
 status client::run_stripes(const striped_object &striped,
@@ -117,7 +124,8 @@ status client::run_stripes(const striped_object &striped,
   auto const run = [&](const std::vector<size_t> &assigned) {
     for (size_t const index : assigned)
       if (!outcome.has_failed())
-        outcome.add(call_safely([&] { return work(index); }));
+        outcome.add(
+            name_server(*striped.stripes[index].link, call_safely([&] { return work(index); })));
   };
   std::vector<std::thread> threads;
   const std::vector<size_t> *first = nullptr;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -315,6 +316,9 @@ class replication final : public journal, public cluster_gate {
                  const std::shared_ptr<group> &added,
                  journal_callback done);
   std::map<std::string, wire::pool::cluster_server> describe_servers() const TND_REQUIRES(mutex_);
+  status require_map() const;
+  void describe_drains(std::map<std::string, wire::pool::cluster_server> &servers) const
+      TND_REQUIRES(mutex_);
   void describe_partition(const partition_record &partition,
                           wire::pool::cluster_status_reply &reply,
                           std::map<std::string, wire::pool::cluster_server> &servers) const
@@ -346,6 +350,7 @@ class replication final : public journal, public cluster_gate {
   fragment_counts fragment_counts_ TND_GUARDED_BY(mutex_);
   fragment_directory fragments_;
   std::map<std::string, std::string> problems_ TND_GUARDED_BY(mutex_);  // by server
+  std::set<std::string> unreachable_ TND_GUARDED_BY(mutex_);
   std::map<std::string, std::string> outdated_ TND_GUARDED_BY(mutex_);  // by server
 };
 

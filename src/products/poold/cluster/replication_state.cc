@@ -49,16 +49,20 @@ void replication::describe_partition(
       it->second = {run.server, {}, {}, uint8_t(wire::pool::server_state::away)};
     return it->second;
   };
-  size_t running_count = 0;
+  size_t running_count = 0, reached_count = 0;
   entry_of(partition.replicas.front()).primary_count++;
   for (const replica &run : partition.replicas) {
     entry_of(run).copy_count++;
     auto const server = servers_.find(run.server);
-    running_count += server != servers_.end() && server->second.self == run;
+    bool const is_running = server != servers_.end() && server->second.self == run;
+    // A server that was lost is present until its lease ends.
+    bool const is_reached = !queues_.contains(run.server) || !unreachable_.contains(run.server);
+    running_count += is_running;
+    reached_count += is_running && is_reached;
   }
   for (const replica &run : partition.joining)
     entry_of(run).joining_count++;
-  reply.missing_count += reply.copies - std::min<uint32_t>(reply.copies, uint32_t(running_count));
+  reply.missing_count += reply.copies - std::min<uint32_t>(reply.copies, uint32_t(reached_count));
   reply.offline_count += running_count == 0;
   reply.lost_count += partition.was_lost;
 }
@@ -88,6 +92,27 @@ std::map<std::string, wire::pool::cluster_server> replication::describe_servers(
   return servers;
 }
 
+// A server is emptied when others have its copies and fragments: as many servers as they need must
+// stay.
+void replication::describe_drains(
+    std::map<std::string, wire::pool::cluster_server> &servers) const {
+  TND_ASSERT(mutex_.is_held());
+  size_t staying_count = 0, fragment_servers = 0;
+  for (auto const &[name, server] : servers_)
+    staying_count += server.is_draining == 0;
+  for (auto const &[name, scheme] : schemes_)
+    fragment_servers = std::max<size_t>(fragment_servers, scheme.width());
+  for (auto &[name, server] : servers) {
+    bool const is_draining = server.state == uint8_t(wire::pool::server_state::draining);
+    size_t const copies = server.copy_count > 0 ? map_.load()->copies : 0;
+    size_t const needed = server.fragment_count > 0 ? std::max(copies, fragment_servers) : copies;
+    if (is_draining && server.problem.empty() && staying_count < needed)
+      server.problem = "it cannot be emptied: its copies need " + std::to_string(needed) +
+                       " servers that are not draining, and the cluster has " +
+                       std::to_string(staying_count);
+  }
+}
+
 wire::pool::cluster_status_reply replication::describe() const {
   wire::pool::cluster_status_reply reply;
   auto const map = map_.load();
@@ -111,6 +136,7 @@ wire::pool::cluster_status_reply replication::describe() const {
     if (is_known && servers_.contains(name))
       reply.missing_count += count.missing;
   }
+  describe_drains(servers);
   for (auto const &[name, scheme] : schemes_)
     reply.erasure.push_back({name, scheme});
   for (auto &[name, server] : servers)
@@ -144,9 +170,16 @@ wire::pool::stripe_places_reply replication::stripe_places() const {
   return reply;
 }
 
+// A server that has no map yet does not know the others.
+status replication::require_map() const {
+  return map_.load() != nullptr ? status::ok
+                                : fail(status::again, "the server has not joined its cluster yet");
+}
+
 status replication::set_draining(const std::string &server,
                                  bool is_draining,
                                  std::function<void(status)> done) {
+  TND_TRY(require_map());
   bool is_known = false;
   for (const wire::pool::cluster_server &entry : describe().servers)
     is_known |= entry.name == server;
@@ -159,6 +192,7 @@ status replication::set_draining(const std::string &server,
 status replication::remove_server(const std::string &server,
                                   bool is_forced,
                                   std::function<void(status)> done) {
+  TND_TRY(require_map());
   bool is_known = false, is_running = false;
   for (const wire::pool::cluster_server &entry : describe().servers) {
     is_known |= entry.name == server;
@@ -208,6 +242,10 @@ void replication::set_outdated(std::map<std::string, std::string> texts) {
 void replication::report_problem(const replica &peer, const std::string &problem) {
   {
     lock_guard lock{mutex_};
+    if (problem.empty())
+      unreachable_.erase(peer.server);
+    else
+      unreachable_.insert(peer.server);
     std::string &reported = problems_[peer.server];
     if (reported == problem)
       return;
