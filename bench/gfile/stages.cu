@@ -15,7 +15,7 @@ namespace {
 using namespace tanada;
 namespace d = tanada::gfile::device;
 
-constexpr u32 stage_count = 14, rounds = 512;
+constexpr u32 stage_count = 18, rounds = 512;
 const char *const names[stage_count] = {"check the range",
                                         "find a page that is there, release",
                                         "find a page that is not",
@@ -29,7 +29,11 @@ const char *const names[stage_count] = {"check the range",
                                         "finish a slot",
                                         "read the clock",
                                         "borrow a page that comes",
-                                        "gread of a page that comes"};
+                                        "gread of a page that comes",
+                                        "view of the file",
+                                        "find a resident page by lanes",
+                                        "check a resident page",
+                                        "gread of a resident page"};
 
 struct arguments {
   gfile_ref files;
@@ -84,8 +88,8 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 5, [&](u32) { simt::fence_loads(); });
   measure(to, 6, [&](u32) {
     d::host_lookup<this_warp> look;
-    look.begin(warp, state, key);
-    (void)look.finish(warp, state, key);
+    look.begin(warp, simt::constant(state.host_table), key);
+    (void)look.finish(warp, simt::constant(state.host_table), key);
   });
   measure(to, 7, [&](u32) {
     simt::copy_from_host(warp, to.buffer, simt::constant(state.host_frames), 4096);
@@ -122,6 +126,17 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 13, [&](u32 i) {
     (void)gread(warp, to.files, fd, to.buffer, (4096 + u64(i) * 7) * 4096, 4096);
   });
+  measure(to, 14, [&](u32) {
+    d::read_view view;
+    if (leads)
+      view = d::view_of(state, fd);
+    view.words = warp.broadcast_pair(view.words);
+  });
+  (void)gread(warp, to.files, fd, to.buffer, 0, 4096);
+  tier::peek_result page{tier::no_frame, 0};
+  measure(to, 15, [&](u32) { page = d::find_resident(warp, table, key); });
+  measure(to, 16, [&](u32) { (void)d::is_still_resident(warp, table, page, key); });
+  measure(to, 17, [&](u32) { (void)gread(warp, to.files, fd, to.buffer, 0, 4096); });
   (void)gclose(warp, to.files, fd);
 }
 

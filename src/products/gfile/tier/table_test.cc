@@ -235,6 +235,86 @@ TEST(tier_table, the_check_above_notices_a_pin_dropped_too_early) {
   EXPECT_GT(wrong, 0u);
 }
 
+// How readers without a pin check what they have copied.
+enum class check { after_copy, never };
+
+// Threads fill frames with words of their key, as groups that own a loading frame do. Others copy
+// frames without a pin. Returns how many copies had a word of another page and were taken for good.
+u32 count_torn_copies(u32 frame_count, check method) {
+  constexpr u32 words = 16;
+  storage cache{frame_count, replacement::lru};
+  std::vector<u64> content(size_t(frame_count) * words);
+  std::atomic<u32> torn = 0, writers = 2;
+  auto const write = [&](u64 seed) {
+    std::mt19937_64 random{seed};
+    for (int step = 0; step < 20000; step++) {
+      u64 const key = page_key(1, random() % (2 * frame_count));
+      begin_result const begun = cache.ref.begin(key);
+      if (begun.outcome != begin_outcome::owner)
+        continue;
+      for (u32 i = 0; i < words; i++)
+        simt::device_atomic<u64>(content[begun.frame * words + i]).store_release(key);
+      if (random() % 8 == 0)
+        cache.ref.invalidate(key);
+      cache.ref.publish(begun.frame, page_state::ready);
+      cache.ref.release(begun.frame);
+    }
+    writers--;
+  };
+  auto const read = [&](u64 seed) {
+    std::mt19937_64 random{seed};
+    while (writers != 0) {
+      u64 const key = page_key(1, random() % (2 * frame_count));
+      peek_result const peeked = cache.ref.peek(key);
+      if (peeked.frame == no_frame)
+        continue;
+      bool is_good = true;
+      for (u32 i = 0; i < words; i++) {
+        linger(i == words / 2 ? random() : 1);
+        u64 const word = simt::device_atomic<u64>(content[peeked.frame * words + i]).load_acquire();
+        is_good &= word == key;
+      }
+      bool const is_taken =
+          method == check::never || cache.ref.is_unchanged(peeked.frame, key, peeked.version);
+      torn += is_taken && !is_good ? 1 : 0;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (u64 seed = 0; seed < 2; seed++) {
+    threads.emplace_back(write, seed);
+    threads.emplace_back(read, 100 + seed);
+  }
+  for (auto &thread : threads)
+    thread.join();
+  return torn;
+}
+
+TEST(tier_table, readers_without_a_pin_never_take_another_pages_bytes) {
+  for (u32 frames : {1u, 4u, 20u})
+    EXPECT_EQ(count_torn_copies(frames, check::after_copy), 0u) << frames;
+}
+
+TEST(tier_table, the_check_above_notices_copies_that_are_not_verified) {
+  u32 torn = 0;
+  for (int round = 0; round < 20 && torn == 0; round++)
+    torn = count_torn_copies(2, check::never);
+  EXPECT_GT(torn, 0u);
+}
+
+TEST(tier_table, pages_are_divided_by_the_number_of_sets_without_error) {
+  std::mt19937_64 random{7};
+  for (u32 count : {2u, 3u, 5u, 7u, 1000u, 4096u, 65537u, (1u << 28) - 1, 1u << 28}) {
+    u64 const inverse = reciprocal(count);
+    for (u64 page : {u64{0}, u64{1}, u64{count} - 1, u64{count}, page_index_max})
+      ASSERT_EQ(simt::high_product(page, inverse), page / count) << page << " by " << count;
+    for (int i = 0; i < 100000; i++) {
+      u64 const multiple = random() % (page_index_max / count) * count;
+      for (u64 page : {multiple, multiple + count - 1, random() & page_index_max})
+        ASSERT_EQ(simt::high_product(page, inverse), page / count) << page << " by " << count;
+    }
+  }
+}
+
 // Random pages fill some sets long before others. begin_anywhere() then takes a frame of another
 // set, and every lookup finds it there.
 //

@@ -27,20 +27,20 @@ struct failed_call {
 TND_DEVICE_CALL inline void record_fault(device_state &state,
                                          status code,
                                          const failed_call &call) {
-  if (simt::device_atomic<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0)
+  if (simt::device_word<u32>(state.fault_claimed).fetch_or_acq_rel(1) != 0)
     return;
   fault_record &record = *state.fault;
-  simt::system_atomic<int>(record.code).store_relaxed(int(code));
-  simt::system_atomic<u32>(record.site).store_relaxed(u32(call.call_site));
-  simt::system_atomic<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
-  simt::system_atomic<u64>(record.block).store_relaxed(simt::block_rank());
-  simt::system_atomic<u64>(record.words[0]).store_relaxed(call.first);
-  simt::system_atomic<u64>(record.words[1]).store_relaxed(call.second);
+  simt::system_word<int>(record.code).store_relaxed(int(code));
+  simt::system_word<u32>(record.site).store_relaxed(u32(call.call_site));
+  simt::system_word<u32>(record.thread).store_relaxed(simt::thread_rank_in_block());
+  simt::system_word<u64>(record.block).store_relaxed(simt::block_rank());
+  simt::system_word<u64>(record.words[0]).store_relaxed(call.first);
+  simt::system_word<u64>(record.words[1]).store_relaxed(call.second);
   u32 size = 0;
   for (; call.url != nullptr && size + 1 < rpc::text_size && call.url[size] != 0; size++)
     record.url[size] = call.url[size];
   record.url[size] = 0;
-  simt::system_atomic<u32>(record.filled).store_release(1);
+  simt::system_word<u32>(record.filled).store_release(1);
 }
 
 TND_DEVICE inline void count(u64 counters::*counter,
@@ -48,14 +48,14 @@ TND_DEVICE inline void count(u64 counters::*counter,
                              u32 node,
                              u64 amount = 1) {
   u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
-  (void)simt::device_atomic<u64>(simt::constant(state.counts)[stripe].*counter)
+  (void)simt::device_word<u64>(simt::constant(state.counts)[stripe].*counter)
       .fetch_add_relaxed(amount);
 }
 
 TND_DEVICE inline void count_wait(device_state &state, u64 duration_ns) {
   u32 const bucket = simt::last_bit(duration_ns | 1);
   latencies &stripe = simt::constant(state.waits)[simt::block_rank() % latency_stripes];
-  (void)simt::device_atomic<u64>(
+  (void)simt::device_word<u64>(
       stripe.buckets[bucket < latency_buckets ? bucket : latency_buckets - 1])
       .fetch_add_relaxed(1);
 }
@@ -98,7 +98,7 @@ TND_DEVICE inline descriptor *find_descriptor(device_state &state, int fd) {
   if (fd < 0 || index >= simt::constant(state.file_count))
     return nullptr;
   u64 const word =
-      simt::device_atomic<u64>(simt::constant(state.descriptors)[index].word).load_acquire();
+      simt::device_word<u64>(simt::constant(state.descriptors)[index].word).load_acquire();
   return is_open_as(word, fd) ? &simt::constant(state.descriptors)[index] : nullptr;
 }
 
@@ -112,7 +112,7 @@ TND_DEVICE inline bool may_write(const descriptor &file) {
 
 // A later view has a size of its own, which the host reports.
 TND_DEVICE inline void grow(node &file_node, u32 epoch, u64 size) {
-  simt::device_atomic<u64> const current(file_node.size);
+  simt::device_word<u64> const current(file_node.size);
   u64 const grown = size_word(epoch, size);
   for (u64 observed = current.load_relaxed(); is_size_of(observed, epoch) && observed < grown;)
     if (current.compare_exchange_relaxed(observed, grown))
@@ -154,7 +154,7 @@ TND_DEVICE_CALL inline status call(device_state &state,
   if (text != nullptr)
     copy_text(state.ring.text(ticket), text);
   if (request.is_change)
-    (void)simt::device_atomic<u32>(state.changes_posted).fetch_add_relaxed(1);
+    (void)simt::device_word<u32>(state.changes_posted).fetch_add_relaxed(1);
   state.ring.post(ticket);
   reply = state.ring.wait(ticket, deadline_ns);
   // If the store returned timed_out, this call still owns the slot. If the wait here timed out, it
@@ -163,7 +163,7 @@ TND_DEVICE_CALL inline status call(device_state &state,
     return status::timed_out;
   for (u32 i = 0; i < word_count; i++)
     words[i] =
-        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
+        simt::system_word<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
   state.ring.finish(ticket, false);
   return reply.code;
 }
@@ -171,13 +171,13 @@ TND_DEVICE_CALL inline status call(device_state &state,
 // Locks of buckets and nodes. Their holders wait for nothing, so acquiring one always succeeds
 // soon.
 TND_DEVICE inline void lock(u32 &word) {
-  simt::device_atomic<u32> const lock_word(word);
+  simt::device_word<u32> const lock_word(word);
   for (u32 unlocked = 0; !lock_word.compare_exchange_acq_rel(unlocked, 1u); unlocked = 0)
     simt::pause(200);
 }
 
 TND_DEVICE inline void unlock(u32 &word) {
-  simt::device_atomic<u32>(word).store_release(0);
+  simt::device_word<u32>(word).store_release(0);
 }
 
 // A view of a file, as kernels see it or as the host reports it.
@@ -190,8 +190,8 @@ struct file_view {
 // waits for nothing.
 TND_DEVICE inline file_view load_view(node &file_node) {
   for (;;) {
-    u64 const size = simt::device_atomic<u64>(file_node.size).load_relaxed();
-    u64 const view = simt::device_atomic<u64>(file_node.view).load_relaxed();
+    u64 const size = simt::device_word<u64>(file_node.size).load_relaxed();
+    u64 const view = simt::device_word<u64>(file_node.view).load_relaxed();
     if (is_size_of(size, u32(view)))
       return {u32(view), u32(view >> 32), size_of_word(size)};
     simt::pause(50);
@@ -202,10 +202,9 @@ TND_DEVICE inline file_view load_view(node &file_node) {
 // order. Writes by kernels in the same epoch have made the size larger, and that size stays.
 TND_DEVICE_CALL inline void adopt_view(node &file_node, const file_view &new_view) {
   lock(file_node.lock);
-  simt::device_atomic<u64> const view(file_node.view);
+  simt::device_word<u64> const view(file_node.view);
   if (int(new_view.epoch - u32(view.load_relaxed())) > 0) {
-    simt::device_atomic<u64>(file_node.size)
-        .store_relaxed(size_word(new_view.epoch, new_view.size));
+    simt::device_word<u64>(file_node.size).store_relaxed(size_word(new_view.epoch, new_view.size));
     view.store_release(view_word(new_view.epoch, new_view.file_key));
   }
   unlock(file_node.lock);

@@ -22,12 +22,12 @@ TND_DEVICE inline bool in_doubt(u64 doubt) {
 }
 
 TND_DEVICE inline void raise_doubt(u64 &doubt) {
-  (void)simt::device_atomic<u64>(doubt).fetch_add_release(doubt_raised);
+  (void)simt::device_word<u64>(doubt).fetch_add_release(doubt_raised);
 }
 
 // `observed`: the doubt before the answer's changes were compared. A doubt raised since then stays.
 TND_DEVICE inline void resolve_doubt(u64 &doubt, u64 observed) {
-  (void)simt::device_atomic<u64>(doubt).compare_exchange_acq_rel(
+  (void)simt::device_word<u64>(doubt).compare_exchange_acq_rel(
       observed, observed >> 32 << 32 | observed >> 32);
 }
 
@@ -36,7 +36,7 @@ TND_DEVICE inline void resolve_doubt(u64 &doubt, u64 observed) {
 // raised the doubt is included.
 TND_DEVICE inline bool has_no_pending_changes(device_state &state, u64 changes) {
   return changes ==
-         changes_word(simt::device_atomic<u32>(state.changes_posted).load_acquire(), false);
+         changes_word(simt::device_word<u32>(state.changes_posted).load_acquire(), false);
 }
 
 // True if this result of `call()` leaves it unknown whether the host will carry the request out.
@@ -47,10 +47,10 @@ TND_DEVICE inline bool is_unanswered(status code, const rpc::reply &reply) {
 // Leader only. If the view is in doubt, replace it with the host's view.
 TND_DEVICE_CALL inline status refresh_view(device_state &state, u32 number, u64 deadline_ns) {
   node &file_node = state.nodes[number];
-  u64 const doubt = simt::device_atomic<u64>(file_node.doubt).load_acquire();
-  u32 const file_key = u32(simt::device_atomic<u64>(file_node.view).load_relaxed() >> 32);
+  u64 const doubt = simt::device_word<u64>(file_node.doubt).load_acquire();
+  u32 const file_key = u32(simt::device_word<u64>(file_node.view).load_relaxed() >> 32);
   u64 const lost = mapping_word(file_key, mapping_lost);
-  if (!in_doubt(doubt) && simt::device_atomic<u64>(file_node.mapping).load_acquire() != lost)
+  if (!in_doubt(doubt) && simt::device_word<u64>(file_node.mapping).load_acquire() != lost)
     return status::ok;
   rpc::reply reply{};
   u64 words[4] = {0, 0, 0, 0};
@@ -66,7 +66,7 @@ TND_DEVICE_CALL inline status refresh_view(device_state &state, u32 number, u64 
 TND_DEVICE_CALL inline bool may_still_change(device_state &state, u64 changes) {
   if ((changes & 1) != 0)
     return true;
-  u64 const doubt = simt::device_atomic<u64>(state.names_doubt).load_acquire();
+  u64 const doubt = simt::device_word<u64>(state.names_doubt).load_acquire();
   if (!in_doubt(doubt))
     return false;
   if (!has_no_pending_changes(state, changes))
@@ -88,7 +88,7 @@ TND_DEVICE inline void for_each_by_hash(device_state &state, u64 hash, Action ac
   lock(bucket.lock);
   for (u32 number = bucket.first; number != 0; number = state.descriptors[number - 1].next) {
     descriptor &entry = state.descriptors[number - 1];
-    if (simt::device_atomic<u64>(entry.url_hash).load_relaxed() == hash)
+    if (simt::device_word<u64>(entry.url_hash).load_relaxed() == hash)
       action(entry);
   }
   unlock(bucket.lock);
@@ -98,7 +98,7 @@ TND_DEVICE inline void for_each_by_hash(device_state &state, u64 hash, Action ac
 // go to the host.
 TND_DEVICE_CALL inline void detach_from_name(device_state &state, u64 hash) {
   for_each_by_hash(state, hash, [](descriptor &entry) {
-    (void)simt::device_atomic<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+    (void)simt::device_word<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
   });
 }
 
@@ -108,9 +108,9 @@ TND_DEVICE_CALL inline void mark_name_in_doubt(device_state &state, u64 hash, bo
   raise_doubt(state.names_doubt);
   for_each_by_hash(state, hash, [&](descriptor &entry) {
     u64 const word =
-        simt::device_atomic<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+        simt::device_word<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
     if (truncates && descriptor_word::state(word) == descriptor_state::open)
-      raise_doubt(state.nodes[simt::device_atomic<u32>(entry.node).load_relaxed()].doubt);
+      raise_doubt(state.nodes[simt::device_word<u32>(entry.node).load_relaxed()].doubt);
   });
 }
 

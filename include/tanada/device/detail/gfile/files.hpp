@@ -30,13 +30,13 @@ struct open_request {
 // Fields read between the load of the word and its exchange belong to the word's generation.
 TND_DEVICE inline bool join(descriptor &entry, const open_request &request) {
   namespace dw = descriptor_word;
-  simt::device_atomic<u64> const word(entry.word);
+  simt::device_word<u64> const word(entry.word);
   for (u64 observed = word.load_acquire();;) {
     bool const alive = dw::state(observed) == descriptor_state::open ||
                        dw::state(observed) == descriptor_state::opening;
     if (!alive || (observed & dw::unjoinable) != 0 ||
-        simt::device_atomic<u64>(entry.url_hash).load_relaxed() != request.hash ||
-        simt::device_atomic<u32>(entry.flags).load_relaxed() != request.flags)
+        simt::device_word<u64>(entry.url_hash).load_relaxed() != request.hash ||
+        simt::device_word<u32>(entry.flags).load_relaxed() != request.flags)
       return false;
     if (word.compare_exchange_acq_rel(observed, observed + dw::reference))
       return true;
@@ -45,15 +45,15 @@ TND_DEVICE inline bool join(descriptor &entry, const open_request &request) {
 
 // Allocate a free descriptor for the caller. Returns `no_descriptor` if all are in use.
 TND_DEVICE_CALL inline u32 allocate_descriptor(device_state &state) {
-  simt::device_atomic<u64> const head(state.free_descriptors);
+  simt::device_word<u64> const head(state.free_descriptors);
   u64 observed = head.load_acquire();
   while (u32(observed) != 0) {
     u32 const index = u32(observed) - 1;
-    u64 const next = simt::device_atomic<u32>(state.descriptors[index].next_free).load_relaxed();
+    u64 const next = simt::device_word<u32>(state.descriptors[index].next_free).load_relaxed();
     if (head.compare_exchange_acq_rel(observed, ((observed >> 32) + 1) << 32 | next))
       return index;
   }
-  simt::device_atomic<u32> const used(state.used_count);
+  simt::device_word<u32> const used(state.used_count);
   u32 count = used.load_relaxed();
   while (count < state.file_count)
     if (used.compare_exchange_relaxed(count, count + 1))
@@ -65,12 +65,12 @@ TND_DEVICE_CALL inline u32 allocate_descriptor(device_state &state) {
 TND_DEVICE_CALL inline void free_descriptor(device_state &state, u32 index) {
   namespace dw = descriptor_word;
   descriptor &entry = state.descriptors[index];
-  simt::device_atomic<u64> const word(entry.word);
+  simt::device_word<u64> const word(entry.word);
   word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
-  simt::device_atomic<u64> const head(state.free_descriptors);
+  simt::device_word<u64> const head(state.free_descriptors);
   u64 observed = head.load_relaxed();
   do {
-    simt::device_atomic<u32>(entry.next_free).store_relaxed(u32(observed));
+    simt::device_word<u32>(entry.next_free).store_relaxed(u32(observed));
   } while (!head.compare_exchange_acq_rel(observed, ((observed >> 32) + 1) << 32 | (index + 1)));
 }
 
@@ -78,12 +78,12 @@ TND_DEVICE_CALL inline void free_descriptor(device_state &state, u32 index) {
 TND_DEVICE_CALL inline void release_descriptor(device_state &state, descriptor &file) {
   u32 const index = u32(&file - state.descriptors);
   descriptor_bucket &bucket =
-      bucket_of(state, simt::device_atomic<u64>(file.url_hash).load_relaxed());
+      bucket_of(state, simt::device_word<u64>(file.url_hash).load_relaxed());
   lock(bucket.lock);
   u32 *link = &bucket.first;
   while (*link != index + 1)
     link = &state.descriptors[*link - 1].next;
-  simt::device_atomic<u32>(*link).store_relaxed(file.next);
+  simt::device_word<u32>(*link).store_relaxed(file.next);
   unlock(bucket.lock);
   free_descriptor(state, index);
 }
@@ -92,7 +92,7 @@ TND_DEVICE_CALL inline void release_descriptor(device_state &state, descriptor &
 // it.
 TND_DEVICE inline void drop_reference(device_state &state, descriptor &entry) {
   namespace dw = descriptor_word;
-  simt::device_atomic<u64> const word(entry.word);
+  simt::device_word<u64> const word(entry.word);
   for (u64 observed = word.load_acquire();;) {
     u64 next = observed - dw::reference;
     bool const last = dw::references(next) == 0;
@@ -111,7 +111,7 @@ TND_DEVICE inline void drop_reference(device_state &state, descriptor &entry) {
 TND_DEVICE_CALL inline void record_unsent_close(device_state &state, const descriptor &file) {
   node &file_node = state.nodes[file.node];
   lock(file_node.lock);
-  simt::system_atomic<u32> const closes(state.unsent[file.node].writer_count);
+  simt::system_word<u32> const closes(state.unsent[file.node].writer_count);
   closes.store_release(closes.load_relaxed() + 1);
   unlock(file_node.lock);
 }
@@ -119,14 +119,14 @@ TND_DEVICE_CALL inline void record_unsent_close(device_state &state, const descr
 // Leader only. Post a close. The host carries it out soon, and before it serves a later open or
 // unlink.
 TND_DEVICE_CALL inline void post_close(device_state &state, u32 node) {
-  u64 const ticket = simt::device_atomic<u64>(state.closes_posted).fetch_add_relaxed(1);
-  simt::system_atomic<u64>(state.closes->entries[ticket % close_list_size])
+  u64 const ticket = simt::device_word<u64>(state.closes_posted).fetch_add_relaxed(1);
+  simt::system_word<u64>(state.closes->entries[ticket % close_list_size])
       .store_release(close_entry(ticket, node));
 }
 
 // For an open or unlink: the number of closes that the host must take first.
 TND_DEVICE_CALL inline u64 closes_before(device_state &state) {
-  return simt::device_atomic<u64>(state.closes_posted).load_relaxed();
+  return simt::device_word<u64>(state.closes_posted).load_relaxed();
 }
 
 enum class drop_outcome : u32 { stale, dropped, last };
@@ -135,7 +135,7 @@ enum class drop_outcome : u32 { stale, dropped, last };
 // closing, and the caller owns it. `stale`: the descriptor is not open in that generation.
 TND_DEVICE inline drop_outcome drop_open_reference(descriptor &file, u32 generation) {
   namespace dw = descriptor_word;
-  simt::device_atomic<u64> const references(file.word);
+  simt::device_word<u64> const references(file.word);
   for (u64 observed = references.load_acquire();;) {
     bool const is_current = dw::state(observed) == descriptor_state::open &&
                             (dw::generation(observed) & generation_mask) == generation;
@@ -165,7 +165,7 @@ TND_DEVICE_CALL inline status close_reference(device_state &state,
     release_descriptor(state, file);
     return status::ok;
   }
-  u32 const failure_count = simt::device_atomic<u32>(file.failures_seen).load_relaxed();
+  u32 const failure_count = simt::device_word<u32>(file.failures_seen).load_relaxed();
   rpc::reply reply{};
   status const code = call(state,
                            {op::close, file.node, {file.flags, failure_count, 0}},
@@ -191,12 +191,12 @@ TND_DEVICE_CALL inline status close_reference(device_state &state,
 TND_DEVICE_CALL inline u32 join_any(device_state &state, const open_request &request) {
   if ((request.flags & g_excl) != 0)
     return no_descriptor;
-  u32 number = simt::device_atomic<u32>(bucket_of(state, request.hash).first).load_acquire();
+  u32 number = simt::device_word<u32>(bucket_of(state, request.hash).first).load_acquire();
   for (u32 steps = 0; number != 0 && steps < state.file_count; steps++) {
     descriptor &entry = state.descriptors[number - 1];
     if (join(entry, request))
       return number - 1;
-    number = simt::device_atomic<u32>(entry.next).load_acquire();
+    number = simt::device_word<u32>(entry.next).load_acquire();
   }
   return no_descriptor;
 }
@@ -208,13 +208,13 @@ TND_DEVICE_CALL inline void begin_open(device_state &state,
   namespace dw = descriptor_word;
   descriptor &entry = state.descriptors[index];
   descriptor_bucket &bucket = bucket_of(state, request.hash);
-  simt::device_atomic<u64> const word(entry.word);
-  simt::device_atomic<u64>(entry.url_hash).store_relaxed(request.hash);
-  simt::device_atomic<u32>(entry.flags).store_relaxed(request.flags);
-  simt::device_atomic<u32>(entry.next).store_relaxed(bucket.first);
+  simt::device_word<u64> const word(entry.word);
+  simt::device_word<u64>(entry.url_hash).store_relaxed(request.hash);
+  simt::device_word<u32>(entry.flags).store_relaxed(request.flags);
+  simt::device_word<u32>(entry.next).store_relaxed(bucket.first);
   word.store_release(
       dw::make(dw::generation(word.load_relaxed()) + 1, descriptor_state::opening, 1));
-  simt::device_atomic<u32>(bucket.first).store_release(index + 1);
+  simt::device_word<u32>(bucket.first).store_release(index + 1);
 }
 
 // The host has opened the file. Take over its node and view from the answer's words.
@@ -223,14 +223,14 @@ TND_DEVICE inline void adopt_opened(device_state &state,
                                     u32 node_number,
                                     const u64 (&words)[4]) {
   node &file_node = state.nodes[node_number];
-  simt::device_atomic<u32>(entry.node).store_relaxed(node_number);
-  simt::device_atomic<u32>(entry.failures_seen).store_relaxed(u32(words[0] >> 32));
+  simt::device_word<u32>(entry.node).store_relaxed(node_number);
+  simt::device_word<u32>(entry.failures_seen).store_relaxed(u32(words[0] >> 32));
   adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
   // The old value belonged to another file.
-  simt::device_atomic<u32>(file_node.missing).store_relaxed(0);
+  simt::device_word<u32>(file_node.missing).store_relaxed(0);
   if (may_still_change(state, words[3])) {
     raise_doubt(file_node.doubt);
-    (void)simt::device_atomic<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
+    (void)simt::device_word<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);
   }
 }
 
@@ -249,7 +249,7 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state,
   status const code = call(state, host_request, request.url, deadline_ns, reply, words, 4);
   if (truncates && is_unanswered(code, reply))
     mark_name_in_doubt(state, request.hash, true);
-  simt::device_atomic<u64> const word(entry.word);
+  simt::device_word<u64> const word(entry.word);
   descriptor_state new_state = descriptor_state::failed;
   if (code == status::ok) {
     adopt_opened(state, entry, reply.value, words);
@@ -266,7 +266,7 @@ TND_DEVICE_CALL inline status open_at_host(device_state &state,
 // Wait until another caller's open has ended.
 TND_DEVICE_CALL inline status wait_open(device_state &state, descriptor &entry, u64 deadline_ns) {
   namespace dw = descriptor_word;
-  simt::device_atomic<u64> const word(entry.word);
+  simt::device_word<u64> const word(entry.word);
   for (;;) {
     u64 observed = word.load_acquire();
     if (dw::state(observed) == descriptor_state::open)
@@ -293,7 +293,7 @@ TND_DEVICE inline u32 join_or_insert(device_state &state,
   descriptor_bucket &bucket = bucket_of(state, request.hash);
   u32 unlocked = 0;
   if (spare == no_descriptor ||
-      !simt::device_atomic<u32>(bucket.lock).compare_exchange_acq_rel(unlocked, 1u))
+      !simt::device_word<u32>(bucket.lock).compare_exchange_acq_rel(unlocked, 1u))
     return no_descriptor;
   u32 index = join_any(state, request);
   is_owner = index == no_descriptor;
@@ -371,12 +371,11 @@ TND_DEVICE_CALL inline status open(
   descriptor &entry = state.descriptors[index];
   if (!is_equal_text(entry.url, url)) {  // two URLs have the same hash: only the first can be open
     u32 const generation =
-        descriptor_word::generation(simt::device_atomic<u64>(entry.word).load_acquire());
+        descriptor_word::generation(simt::device_word<u64>(entry.word).load_acquire());
     (void)close_reference(state, entry, generation & generation_mask, deadline_ns);
     return status::busy;
   }
-  fd = fd_of(index,
-             descriptor_word::generation(simt::device_atomic<u64>(entry.word).load_acquire()));
+  fd = fd_of(index, descriptor_word::generation(simt::device_word<u64>(entry.word).load_acquire()));
   return status::ok;
 }
 
@@ -429,11 +428,11 @@ TND_DEVICE_CALL inline status sync(device_state &state, int fd, u64 deadline_ns)
   if (file == nullptr)
     return status::bad_file;
   rpc::reply reply{};
-  simt::device_atomic<u32> const failure_count(file->failures_seen);
+  simt::device_word<u32> const failure_count(file->failures_seen);
   simple_request const request{op::sync, file->node, {0, failure_count.load_relaxed(), 0}};
   status const code = call(state, request, nullptr, deadline_ns, reply, nullptr, 0);
   // Callers that share the descriptor must all be able to get an error.
-  u64 const word = simt::device_atomic<u64>(file->word).load_relaxed();
+  u64 const word = simt::device_word<u64>(file->word).load_relaxed();
   bool const is_counted = reply.value != 0 && reply.value != rpc::no_answer;
   if (is_counted && descriptor_word::references(word) == 1)
     failure_count.store_relaxed(reply.value);

@@ -86,6 +86,62 @@ TND_DEVICE inline void end_range(Group group,
     record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
 }
 
+struct read_call {
+  int fd;
+  void *buffer;
+  u64 offset, size;
+};
+
+// The long path of gread. `view`: the leader's view of the file, if it is known.
+template <class Group>
+TND_DEVICE_CALL transfer_result
+read_by_request(Group group, gfile_ref files, const read_call &request, const read_view &view) {
+  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
+  range_check file{status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
+  if (!view.is_known() || request.offset >= view.file_size())
+    file = begin_range(group, files, call, request.buffer);
+  transfer_result result{file.status, 0};
+  if (file.status == status::ok)
+    result = read(group,
+                  state_of(files),
+                  file,
+                  request.buffer,
+                  request.offset,
+                  request.size,
+                  group.rank() == 0 ? deadline_of(files.timeout_ns) : 0);
+  end_range(group, files, call, result.status);
+  return result;
+}
+
+inline constexpr u64 not_resident = ~u64{0};
+
+// The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
+// receives the leader's view of the file, if it is known. Not inlined, so that a kernel has this
+// code once, whatever the number of its calls.
+template <class Group>
+TND_DEVICE_CALL u64 read_at_once(
+    Group group, device_state *state, int fd, void *buffer, u64 offset, u64 size, read_view &view) {
+  read_view leader_view;
+  if (group.rank() == 0 && buffer != nullptr)
+    leader_view = view_of(*state, fd);
+  leader_view.words = group.broadcast_pair(leader_view.words);
+  u64 const file_size = leader_view.file_size();
+  if (leader_view.is_known() && offset < file_size && size > 0) {
+    u64 const rest = file_size - offset;
+    read_target const target{leader_view.file_key(),
+                             static_cast<u8 *>(buffer),
+                             offset,
+                             offset + (size < rest ? size : rest)};
+    if (read_resident(group, *state, target)) {
+      if (group.rank() == 0)
+        count_resident(*state, leader_view.node(), target);
+      return target.end - target.begin;
+    }
+  }
+  view = leader_view;
+  return not_resident;
+}
+
 // A call that names a file by its descriptor.
 template <class Group, class Action>
 TND_DEVICE inline status leader_does(
@@ -134,18 +190,14 @@ template <class Group>
 TND_DEVICE gio_result
 gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
-  d::range_call const call{fd, offset, size, d::direction::read, d::site::read};
-  d::range_check const file = d::begin_range(group, files, call, buffer);
-  d::transfer_result result{file.status, 0};
-  if (file.status == status::ok)
-    result = d::read(group,
-                     d::state_of(files),
-                     file,
-                     buffer,
-                     offset,
-                     size,
-                     group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
-  d::end_range(group, files, call, result.status);
+  if (files.state == nullptr)
+    return {status::bad_state, 0};
+  d::read_view view;
+  u64 const read_size = d::read_at_once(group, &d::state_of(files), fd, buffer, offset, size, view);
+  if (read_size != d::not_resident)
+    return {status::ok, read_size};
+  d::transfer_result const result =
+      d::read_by_request(group, files, {fd, buffer, offset, size}, view);
   return {result.status, result.size};
 }
 
@@ -204,7 +256,7 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
           return status::bad_file;
         TND_TRY(d::refresh_view(state, file->node, deadline_ns));
         size = gfile::size_of_word(
-            simt::device_atomic<u64>(state.nodes[file->node].size).load_acquire());
+            simt::device_word<u64>(state.nodes[file->node].size).load_acquire());
         return status::ok;
       });
   return {code, group.broadcast(size)};

@@ -2,6 +2,7 @@
 // host tier or by RPC, in that order.
 #pragma once
 
+#include "../tier/lookup.hpp"
 #include "context.hpp"
 
 namespace tanada::gfile::device {
@@ -95,52 +96,21 @@ TND_DEVICE_CALL inline status wait_one_round(device_state &state,
   return (round & 7) == 7 && simt::now_ns() >= request.deadline_ns ? status::timed_out : status::ok;
 }
 
-// A lookup of a page in the host tier's table. It begins as early as possible, because a load over
-// PCIe has a high latency, and ends when its result is needed. The result is valid at least in the
-// leader (rank 0).
+// A load over PCIe has a high latency, so a lookup begins as early as possible, and ends when its
+// result is needed.
 template <class Group>
-struct host_lookup {
-  TND_DEVICE void begin(Group, const device_state &, u64) {}
-  TND_DEVICE tier::peek_result finish(Group group, const device_state &state, u64 key) const {
-    return group.rank() == 0 ? simt::constant(state.host_table).peek(key)
-                             : tier::peek_result{tier::no_frame, 0};
-  }
-};
+using host_lookup = tier::group_lookup<Group, simt::scope::system>;
 
-// Each lane of a warp loads one way.
-template <>
-struct host_lookup<this_warp> {
-  simt::word_pair own_entry{0, 0};
-
-  TND_DEVICE void begin(this_warp group, const device_state &state, u64 key) {
-    auto const table = simt::constant(state.host_table);
-    if (group.rank() < table.shape.ways)
-      own_entry = simt::load_pair<simt::scope::system>(
-          table.entries[table.set_of(key) * table.shape.ways + group.rank()].words);
-  }
-  TND_DEVICE tier::peek_result finish(this_warp group, const device_state &state, u64 key) const {
-    auto const table = simt::constant(state.host_table);
-    if (group.size() < table.shape.ways)
-      return group.rank() == 0 ? table.peek(key) : tier::peek_result{tier::no_frame, 0};
-    u32 const match_mask = simt::ballot(
-        group.mask(), own_entry.first == key && tier::word::is_readable(own_entry.second));
-    if (match_mask == 0)
-      return {tier::no_frame, 0};
-    u32 const lane = simt::first_bit(match_mask);
-    return {table.set_of(key) * table.shape.ways + lane,
-            simt::shuffle(group.mask(), tier::word::version(own_entry.second), lane)};
-  }
-};
-
+// A page to a frame and perhaps to a buffer too, or a part of a page to a buffer.
 struct copy_plan {
-  u8 *target;
-  u64 offset;         // in the page
-  u64 size;           // bytes
-  u8 *second_target;  // gets the same bytes; nullptr: none
+  u8 *frame;   // nullptr: none
+  u8 *buffer;  // of the caller; nullptr: none
+  u64 offset;  // in the page; 0 with a frame
+  u64 size;    // bytes; those of a page with a frame
 };
 
-// Copy the first `size` of the plan's bytes to one or two targets, and fill the rest with zeros.
-// `page` is in memory that others may be changing.
+// Copy the first `size` of the plan's bytes, and fill the rest with zeros. `page` is in memory that
+// others may be changing.
 template <class Group>
 TND_DEVICE inline void copy_page_part(Group group,
                                       const u8 *page,
@@ -148,15 +118,11 @@ TND_DEVICE inline void copy_page_part(Group group,
                                       u64 size) {
   if (size > plan.size)
     size = plan.size;
-  if (plan.second_target == nullptr)
-    simt::copy_from_host(group, plan.target, page + plan.offset, size);
-  else
-    simt::copy_from_host_twice(group, plan.target, plan.second_target, page + plan.offset, size);
-  if (size == plan.size)
-    return;
-  simt::fill_zero(group, plan.target + size, plan.size - size);
-  if (plan.second_target != nullptr)
-    simt::fill_zero(group, plan.second_target + size, plan.size - size);
+  if (plan.frame != nullptr)
+    return simt::fill_frame(group, {plan.frame, plan.buffer, page, size, plan.size});
+  simt::copy_from_host(group, plan.buffer, page + plan.offset, size);
+  if (size < plan.size)
+    simt::fill_zero(group, plan.buffer + size, plan.size - size);
 }
 
 // How many of the plan's bytes lie within a file of `file_size` bytes.
@@ -169,8 +135,8 @@ TND_DEVICE inline u64 size_in_file(const device_state &state,
   return rest < plan.size ? rest : plan.size;
 }
 
-// Copy bytes from a host frame to one or two targets. The second target's bytes are void if the
-// page turns out to have been replaced. Bytes after the end of the file are zero and need not be
+// Copy bytes from a host frame. The targets' bytes are void if the page turns out to have been
+// replaced. Bytes after the end of the file are zero and need not be
 // transferred. The size is loaded after the fence that orders a writer against a reader that places
 // the page, provided that the file's view is still the same.
 template <class Group>
@@ -186,7 +152,7 @@ TND_DEVICE inline void copy_frame(Group group,
     u64 latest_size = 0;
     if (group.rank() == 0)
       latest_size =
-          simt::device_atomic<u64>(simt::constant(state.nodes)[request.node].size).load_relaxed();
+          simt::device_word<u64>(simt::constant(state.nodes)[request.node].size).load_relaxed();
     latest_size = group.broadcast(latest_size);
     if (is_size_of(latest_size, request.epoch) && size_of_word(latest_size) > request.file_size)
       size = size_in_file(state, request, plan, size_of_word(latest_size));
@@ -202,14 +168,12 @@ TND_DEVICE inline bool copy_from_host_tier(Group group,
                                            const page_request &request,
                                            const copy_plan &plan,
                                            const host_lookup<Group> &lookup) {
-  tier::peek_result const result = lookup.finish(group, state, request.key);
+  tier::peek_result const result =
+      lookup.finish(group, simt::constant(state.host_table), request.key);
   u64 const packed = group.broadcast(u64(result.frame) << 32 | result.version);
   u32 const frame = u32(packed >> 32);
   if (frame == tier::no_frame)
     return false;
-  // The key is already placed in the device tier. A writer that changes the host frame after this
-  // fence finds the key and dooms the page; bytes written before it are visible here.
-  simt::fence_system();
   copy_frame(group, state, request, frame, plan);
   group.sync();
   bool is_unchanged = false;
@@ -229,11 +193,11 @@ TND_DEVICE inline bool copy_from_host_tier(Group group,
 TND_DEVICE inline bool expects_miss(device_state &state, const page_request &request) {
   if (request.mapping != 0 || simt::constant(state.window_frames) != nullptr)
     return false;
-  return simt::device_atomic<u32>(simt::constant(state.nodes)[request.node].missing)
-             .load_relaxed() != 0;
+  return simt::device_word<u32>(simt::constant(state.nodes)[request.node].missing).load_relaxed() !=
+         0;
 }
 TND_DEVICE inline void expect_miss(device_state &state, const page_request &request, bool missing) {
-  simt::device_atomic<u32>(simt::constant(state.nodes)[request.node].missing)
+  simt::device_word<u32>(simt::constant(state.nodes)[request.node].missing)
       .store_relaxed(missing ? 1 : 0);
 }
 
@@ -266,9 +230,6 @@ TND_DEVICE_CALL inline frame_loan borrow_frame(device_state &state,
   }
   u64 const start_ns = simt::now_ns();
   rpc::ring_ref const ring = simt::constant(state.ring);
-  // The key is already placed in the device tier. A writer that changes the frame after this fence
-  // finds the key and dooms the page; bytes written before it are visible in the copy.
-  simt::fence_system();
   rpc::reply const reply = ring.wait(ticket, request.deadline_ns);
   bool const at_once = reply.code == status::ok && (reply.value & granted_at_once) != 0;
   count(at_once ? &counters::host_hits : &counters::misses, state, request.node);
@@ -292,8 +253,8 @@ TND_DEVICE inline void copy_from_mapping(Group group,
                                          const page_request &request,
                                          const copy_plan &plan) {
   mapped_range &range = simt::constant(state.mapped_ranges)[request.mapping - 1];
-  u64 const start = simt::device_atomic<u64>(range.addr).load_relaxed(),
-            mapped_size = simt::device_atomic<u64>(range.size).load_relaxed();
+  u64 const start = simt::device_word<u64>(range.addr).load_relaxed(),
+            mapped_size = simt::device_word<u64>(range.size).load_relaxed();
   const u8 *const page = reinterpret_cast<const u8 *>(start) +
                          (request.page_index << simt::constant(state.page_shift));
   copy_page_part(
@@ -323,7 +284,7 @@ TND_DEVICE inline void copy_from_window(Group group,
                                         rpc::ticket ticket) {
   u64 valid = 0;
   if (group.rank() == 0)
-    valid = simt::system_atomic<u64>(const_cast<u64 &>(simt::constant(state.ring).words(ticket)[0]))
+    valid = simt::system_word<u64>(const_cast<u64 &>(simt::constant(state.ring).words(ticket)[0]))
                 .load_relaxed();
   valid = group.broadcast(valid);
   u64 const size = valid > plan.offset ? valid - plan.offset : 0;
@@ -362,24 +323,24 @@ TND_DEVICE inline copy_result copy_by_rpc(Group group,
 // Copy the page from the tier or mapping that holds it. `is_requested`: the leader has already
 // requested it with `ticket`.
 template <class Group>
-TND_DEVICE inline copy_result fetch_page(Group group,
-                                         device_state &state,
-                                         const page_request &request,
-                                         const copy_plan &plan,
-                                         const host_lookup<Group> &lookup,
-                                         bool is_requested,
-                                         rpc::ticket ticket) {
+TND_DEVICE_CALL copy_result fetch_page(Group group,
+                                       device_state &state,
+                                       const page_request &request,
+                                       const copy_plan &plan,
+                                       const host_lookup<Group> &lookup,
+                                       bool is_requested,
+                                       rpc::ticket ticket) {
   if (request.mapping != 0) {
     copy_from_mapping(group, state, request, plan);
     return {status::ok, {rpc::no_slot, 0}};
   }
-  if (is_requested)
-    return copy_by_rpc(group, state, request, plan, ticket);
-  if (copy_from_host_tier(group, state, request, plan, lookup))
-    return {status::ok, {rpc::no_slot, 0}};
-  if (group.rank() == 0) {
-    expect_miss(state, request, true);
-    ticket = request_page(state, request);
+  if (!is_requested) {
+    if (copy_from_host_tier(group, state, request, plan, lookup))
+      return {status::ok, {rpc::no_slot, 0}};
+    if (group.rank() == 0) {
+      expect_miss(state, request, true);
+      ticket = request_page(state, request);
+    }
   }
   return copy_by_rpc(group, state, request, plan, ticket);
 }
@@ -392,7 +353,7 @@ TND_DEVICE inline status read_bypassing_tier(Group group,
                                              const copy_plan &plan) {
   host_lookup<Group> lookup;
   if (request.mapping == 0)
-    lookup.begin(group, state, request.key);
+    lookup.begin(group, simt::constant(state.host_table), request.key);
   copy_result const result =
       fetch_page(group, state, request, plan, lookup, false, {rpc::no_slot, 0});
   if (group.rank() == 0 && result.ticket.slot != rpc::no_slot)
@@ -470,7 +431,7 @@ TND_DEVICE inline page_location locate_page(Group group,
       break;
     if (location.source == page_source::owned) {
       if (request.mapping == 0 && !location.is_requested)
-        lookup.begin(group, state, request.key);
+        lookup.begin(group, simt::constant(state.host_table), request.key);
       if (group.rank() == 0)
         location = begin_requested_page(state, request, location.is_requested, ticket);
     }
@@ -505,7 +466,12 @@ TND_DEVICE inline page_view acquire_page(Group group,
       simt::constant(state.device_frames) + (u64(frame) << simt::constant(state.page_shift));
   if (location.source == page_source::device)
     return {status::ok, frame, bytes, false};
-  copy_plan const plan{bytes, 0, simt::constant(state.page_size), whole_target};
+  // Two reasons for this fence in every thread. The key is placed: a writer that changes the host's
+  // frame after this fence finds the key and dooms the page, and bytes written before it are
+  // visible in the copy. And the frame's version has been raised: a thread that still reads the
+  // frame's old page, and loads one of the bytes stored from here on, finds the new version.
+  simt::fence_system();
+  copy_plan const plan{bytes, whole_target, 0, simt::constant(state.page_size)};
   copy_result const result =
       fetch_page(group, state, request, plan, lookup, location.is_requested, ticket);
   if (group.rank() == 0)

@@ -4,6 +4,7 @@
 
 #include "doubt.hpp"
 #include "page.hpp"
+#include "resident.hpp"
 
 namespace tanada::gfile::device {
 
@@ -26,17 +27,6 @@ struct transfer_result {
   tanada::status status;
   u64 size;
 };
-
-enum class direction : u32 { read, write };
-
-TND_DEVICE inline u32 index_of(int fd) {
-  return u32(fd) & (file_count_limit - 1);
-}
-
-// `flags`: those of gopen.
-TND_DEVICE inline bool allows(u32 flags, direction dir) {
-  return (flags & access_mask) != (dir == direction::read ? 1 : 0);
-}
 
 // A read past the end returns fewer bytes, whatever its size. A write past the limit fails.
 TND_DEVICE inline bool exceeds_limit(const device_state &state,
@@ -61,7 +51,7 @@ TND_DEVICE inline mapped_view view_with_mapping(node &file_node, u64 mapping, fi
   if (u32(mapping >> 32) == view.file_key && u32(mapping) != 0) {
     // Where a mapped page is copied, zeros are stored after the end of the file, and other groups
     // see them. So the size must not be older than the mapping.
-    mapping = simt::device_atomic<u64>(file_node.mapping).load_acquire();
+    mapping = simt::device_word<u64>(file_node.mapping).load_acquire();
     view = load_view(file_node);
   }
   bool const is_lost = mapping == mapping_word(view.file_key, mapping_lost);
@@ -76,14 +66,14 @@ TND_DEVICE_CALL inline range_check check_range(
   if (fd < 0 || index >= simt::constant(state.file_count))
     return rejected(status::bad_file);
   descriptor &file = simt::constant(state.descriptors)[index];
-  u64 const word = simt::device_atomic<u64>(file.word).load_relaxed();
-  u32 const flags = simt::device_atomic<u32>(file.flags).load_relaxed();
-  u32 const number = simt::device_atomic<u32>(file.node).load_relaxed();
+  u64 const word = simt::device_word<u64>(file.word).load_relaxed();
+  u32 const flags = simt::device_word<u32>(file.flags).load_relaxed();
+  u32 const number = simt::device_word<u32>(file.node).load_relaxed();
   if (!is_open_as(word, fd) || !allows(flags, dir))
     return rejected(status::bad_file);
   node &file_node = simt::constant(state.nodes)[number];
-  u64 const mapping = simt::device_atomic<u64>(file_node.mapping).load_relaxed();
-  u64 const doubt = simt::device_atomic<u64>(file_node.doubt).load_relaxed();
+  u64 const mapping = simt::device_word<u64>(file_node.mapping).load_relaxed();
+  u64 const doubt = simt::device_word<u64>(file_node.doubt).load_relaxed();
   file_view const loaded = load_view(file_node);
   if (exceeds_limit(state, offset, size, dir))
     return rejected(status::too_big);
@@ -188,15 +178,16 @@ TND_DEVICE inline status read_page_part(Group group,
                                         const page_request &request,
                                         u8 *target,
                                         const page_part &part) {
-  bool const is_whole = part.size == simt::constant(state.page_size);
+  bool const is_whole =
+      part.size == simt::constant(state.page_size) && (reinterpret_cast<u64>(target) & 15) == 0;
   page_view const view = acquire_page(group, state, request, is_whole ? target : nullptr);
   if (view.status != status::ok)
     return view.status;
   if (!view.delivered && view.frame == tier::no_frame)
-    return read_bypassing_tier(group, state, request, {target, part.offset, part.size, nullptr});
+    return read_bypassing_tier(group, state, request, {nullptr, target, part.offset, part.size});
   group.sync();
   if (!view.delivered) {
-    simt::copy(group, target, view.bytes + part.offset, part.size);
+    simt::copy_from_host(group, target, view.bytes + part.offset, part.size);
     release_page(group, state, view.frame);
   }
   return status::ok;
@@ -253,10 +244,10 @@ TND_DEVICE inline u32 grow_by_write(device_state &state,
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
     words[i] =
-        simt::system_atomic<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
+        simt::system_word<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
   file_view const view{u32(words[0]), u32(words[1]), words[2]};
   node &file_node = simt::constant(state.nodes)[request.node];
-  if (u32(simt::device_atomic<u64>(file_node.view).load_acquire()) != view.epoch)
+  if (u32(simt::device_word<u64>(file_node.view).load_acquire()) != view.epoch)
     adopt_view(file_node, view);
   grow(file_node, view.epoch, size);
   return view.file_key;
@@ -410,7 +401,7 @@ TND_DEVICE inline map_outcome map(
   if (view.frame == tier::no_frame)
     return {status::busy, nullptr, 0};
   if (group.rank() == 0)
-    (void)simt::device_atomic<u32>(state.gmap_counts[view.frame]).fetch_add_relaxed(1);
+    (void)simt::device_word<u32>(state.gmap_counts[view.frame]).fetch_add_relaxed(1);
   u64 const rest = file.file_size - begin;
   return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
 }
@@ -425,7 +416,7 @@ TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {
     return status::invalid;
   u32 const frame = u32(offset >> simt::constant(state.page_shift));
   // Other pins belong to calls that are using the page at the moment.
-  simt::device_atomic<u32> const counter(state.gmap_counts[frame]);
+  simt::device_word<u32> const counter(state.gmap_counts[frame]);
   u32 map_count = counter.load_relaxed();
   while (map_count != 0 && !counter.compare_exchange_relaxed(map_count, map_count - 1)) {}
   if (map_count == 0)

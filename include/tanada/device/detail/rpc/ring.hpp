@@ -123,7 +123,7 @@ struct ring_ref {
   // the caller's earlier stores are visible to any thread that stores first and then loads.
   TND_DEVICE void post(ticket claimed) const {
     simt::fence_system();
-    simt::system_atomic<u32>(mail->posted[claimed.slot])
+    simt::system_word<u32>(mail->posted[claimed.slot])
         .store_release_after_fence(claimed.sequence << 1);
   }
 
@@ -132,7 +132,7 @@ struct ring_ref {
     u64 const tag = u64(claimed.sequence);
     simt::store_pair(mail->shorts[claimed.slot].words,
                      {tag << 32 | u64(op) << 24 | file, tag << 52 | second << 40 | first});
-    simt::system_atomic<u32>(mail->posted[claimed.slot]).store_relaxed(claimed.sequence << 1 | 1);
+    simt::system_word<u32>(mail->posted[claimed.slot]).store_relaxed(claimed.sequence << 1 | 1);
   }
 
   // Wait for the answer. At the deadline, return timed_out with value no_answer: the request is
@@ -161,17 +161,17 @@ struct ring_ref {
     finish_after_fence(claimed, canceled);
   }
   TND_DEVICE void finish_after_fence(ticket claimed, bool canceled) const {
-    simt::system_atomic<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
+    simt::system_word<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
         .store_release_after_fence(claimed.sequence << 1 | (canceled ? 1 : 0));
-    simt::device_atomic<u64>(slots->slots[claimed.slot])
+    simt::device_word<u64>(slots->slots[claimed.slot])
         .store_release_after_fence(u64(claimed.sequence) << 32);
   }
 
   // Do not wait for the answer. The slot becomes free once the host has answered.
   TND_DEVICE void detach(ticket claimed, bool canceled) const {
-    simt::system_atomic<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
+    simt::system_word<u32>(mail->finished[claimed.slot][claimed.sequence & 1])
         .store_release(claimed.sequence << 1 | (canceled ? 1 : 0));
-    simt::device_atomic<u64>(slots->slots[claimed.slot])
+    simt::device_word<u64>(slots->slots[claimed.slot])
         .store_release(u64(claimed.sequence) << 32 | slot_word::detached | slot_word::claimed);
   }
 
@@ -181,13 +181,13 @@ struct ring_ref {
   }
 
   TND_DEVICE ticket try_claim(u32 slot) const {
-    simt::device_atomic<u64> const word(slots->slots[slot]);
+    simt::device_word<u64> const word(slots->slots[slot]);
     u64 observed = word.load_relaxed();
     if ((observed & slot_word::claimed) != 0) {
       // A detached slot whose answer has arrived goes to the first thread that claims it.
       if ((observed & slot_word::detached) == 0)
         return {no_slot, 0};
-      u64 const code = simt::system_atomic<u64>(mail->answers[slot].head[0]).load_acquire();
+      u64 const code = simt::system_word<u64>(mail->answers[slot].head[0]).load_acquire();
       if (u32(code >> 32) != slot_word::sequence(observed))
         return {no_slot, 0};
     }

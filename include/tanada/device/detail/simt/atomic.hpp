@@ -110,6 +110,7 @@ struct atomic_ref {
 #endif
   TND_HD T fetch_add_acq_rel(T value) const TND_RMW(fetch_add, ACQ_REL) TND_HD T
       fetch_or_relaxed(T value) const TND_RMW(fetch_or, RELAXED) TND_HD T
+      fetch_or_acquire(T value) const TND_RMW(fetch_or, ACQUIRE) TND_HD T
       fetch_or_acq_rel(T value) const TND_RMW(fetch_or, ACQ_REL) TND_HD T
       fetch_and_relaxed(T value) const TND_RMW(fetch_and, RELAXED) TND_HD T
       fetch_and_acq_rel(T value) const TND_RMW(fetch_and, ACQ_REL) TND_HD T
@@ -195,23 +196,24 @@ struct word_pair {
   u64 first, second;
 };
 
-// Load two words at a 16-byte boundary together; relaxed. Among threads of the device, both are of
-// one moment. Where the host writes them (scope::system), each word is whole, but one may be older
-// than the other.
+// Load two words of global memory at a 16-byte boundary together; relaxed. Among threads of the
+// device, both are of one moment. Where the host writes them (scope::system), each word is whole,
+// but one may be older than the other.
 template <scope Scope>
 TND_HD inline word_pair load_pair(u64 (&words)[2]) {
 #if TND_ON_DEVICE
   word_pair pair;
   if constexpr (Scope == scope::system)
-    asm volatile("ld.relaxed.sys.v2.u64 {%0, %1}, [%2];"
+    asm volatile("ld.relaxed.sys.global.v2.u64 {%0, %1}, [%2];"
                  : "=l"(pair.first), "=l"(pair.second)
-                 : "l"(&words[0])
+                 : "l"(__cvta_generic_to_global(&words[0]))
                  : "memory");
   else
-    asm volatile("{ .reg .b128 both; ld.relaxed.gpu.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
-                 : "=l"(pair.first), "=l"(pair.second)
-                 : "l"(&words[0])
-                 : "memory");
+    asm volatile(
+        "{ .reg .b128 both; ld.relaxed.gpu.global.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+        : "=l"(pair.first), "=l"(pair.second)
+        : "l"(__cvta_generic_to_global(&words[0]))
+        : "memory");
   return pair;
 #else
   atomic_ref<u64, Scope> const first(words[0]), second(words[1]);
@@ -230,9 +232,9 @@ TND_HD inline word_pair load_pair(u64 (&words)[2]) {
 TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
 #if TND_ON_DEVICE
   word_pair pair;
-  asm volatile("ld.acquire.sys.v2.u64 {%0, %1}, [%2];"
+  asm volatile("ld.acquire.sys.global.v2.u64 {%0, %1}, [%2];"
                : "=l"(pair.first), "=l"(pair.second)
-               : "l"(&words[0])
+               : "l"(__cvta_generic_to_global(&words[0]))
                : "memory");
   return pair;
 #else
@@ -246,7 +248,9 @@ TND_HD inline word_pair load_pair_acquire(u64 (&words)[2]) {
 TND_HD inline void store_pair(u64 (&words)[2], word_pair value) {
 #if TND_ON_DEVICE
   asm volatile(
-      "st.relaxed.sys.v2.u64 [%0], {%1, %2};" ::"l"(&words[0]), "l"(value.first), "l"(value.second)
+      "st.relaxed.sys.global.v2.u64 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(&words[0])),
+      "l"(value.first),
+      "l"(value.second)
       : "memory");
 #else
   atomic_ref<u64, scope::system>(words[0]).store_relaxed(value.first);
@@ -264,6 +268,21 @@ template <class T>
 using device_atomic = atomic_ref<T, scope::device>;
 template <class T>
 using system_atomic = atomic_ref<T, scope::system>;
+
+// As atomic_ref, for a word that the caller knows to be in global memory. Of any other word the
+// compiler must assume that it may be in shared memory, where atomics are loops.
+template <class T, scope Scope>
+struct global_ref : atomic_ref<T, Scope> {
+  TND_HD explicit global_ref(T &object) : atomic_ref<T, Scope>(object) {
+#if TND_ON_DEVICE
+    __builtin_assume(__isGlobal(&object));
+#endif
+  }
+};
+template <class T>
+using device_word = global_ref<T, scope::device>;
+template <class T>
+using system_word = global_ref<T, scope::system>;
 
 // Called in every spin loop, on the device and on the host.
 TND_HD inline void pause(u32 duration_ns = 64) {

@@ -9,6 +9,7 @@
 #  define TND_KERNEL __global__
 // For rare work of one thread of a group: called, not inlined, so that kernels stay small.
 #  define TND_DEVICE_CALL __device__ __noinline__
+#  define TND_HD_CALL __host__ __device__ __noinline__
 // After TND_KERNEL: the largest number of threads in a block, for which registers must suffice.
 #  define TND_LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 #else
@@ -17,6 +18,7 @@
 #  define TND_DEVICE
 #  define TND_KERNEL
 #  define TND_DEVICE_CALL
+#  define TND_HD_CALL
 #  define TND_LAUNCH_BOUNDS(...)
 #endif
 
@@ -53,6 +55,19 @@ using u32 = unsigned int;
 using u64 = unsigned long long;
 static_assert(sizeof(u16) == 2 && sizeof(u32) == 4 && sizeof(u64) == 8);
 
+namespace simt {
+
+// The high half of the product of two words.
+TND_HD inline u64 high_product(u64 first, u64 second) {
+#if TND_ON_DEVICE
+  return __umul64hi(first, second);
+#else
+  __extension__ using wide = unsigned __int128;
+  return u64(wide{first} * second >> 64);
+#endif
+}
+
+}  // namespace simt
 }  // namespace tanada
 
 // Visibility of the functions of simt's host half that inline code outside the library calls.

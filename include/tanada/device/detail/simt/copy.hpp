@@ -1,9 +1,10 @@
 // tanada/device/detail/simt/copy.hpp: copies of bytes by a group. The three kinds differ in which
 // other threads may access the bytes meanwhile:
 //   copy           none
-//   copy_from_host the source is host memory that others may be changing; the caller checks a
-//                  version afterwards
+//   copy_from_host the source is memory of host or device that others may be changing; the caller
+//                  checks a version afterwards
 //   copy_to_host   the target is host memory that others may be reading under such a check
+//   fill_frame     both: from memory that others may be changing to a frame of the device tier
 // The shared side is accessed with relaxed atomics (on the device and under TSan), never cached in
 // L1.
 #pragma once
@@ -47,6 +48,18 @@ TND_DEVICE inline T constant(const T &object) {
 #endif
 }
 
+// As fence_loads(), among threads of the device. On sm_90 it only empties the multiprocessor's
+// cache, and does not wait for stores.
+TND_DEVICE inline void fence_device_loads() {
+#if TND_ON_DEVICE && __CUDA_ARCH__ >= 900
+  asm volatile("fence.acquire.gpu;" ::: "memory");
+#elif TND_ON_DEVICE
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
+#elif !TND_SIMT_CUDA && !defined(TND_TSAN)
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
 // Loads before the fence are performed before loads and stores after it.
 TND_DEVICE inline void fence_loads() {
 #if TND_ON_DEVICE
@@ -80,6 +93,14 @@ inline u64 read_cached(int descriptor, void *target, u64 size, u64 offset) {
   return host::read_cached(descriptor, target, size, offset);
 }
 #endif
+
+// The work of fill_frame(). Sizes in bytes; `size` is at most `frame_size`, a multiple of 16.
+struct frame_fill {
+  u8 *frame;          // aligned to 16 bytes
+  u8 *second_target;  // gets the same bytes, aligned likewise; nullptr: none
+  const u8 *source;
+  u64 size, frame_size;
+};
 
 namespace detail {
 
@@ -161,7 +182,7 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
   };
   u64 i = rank;
   // This many loads are in flight before the first store waits; host memory has a high latency.
-  constexpr u32 unroll = Shared == side::source ? 8 : 4;
+  constexpr u32 unroll = Shared != side::source ? 4 : Width >= 8 ? Width / 2 : 2;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     word values[unroll];
 #  pragma unroll
@@ -255,14 +276,33 @@ __device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 
   }
 }
 
-struct two_targets {
-  u8 *first, *second;
-};
+// The bytes of a word of 16 that are in the source, of which `size` bytes are left; zeros after
+// them.
+__device__ inline ulonglong2 load_part(const u8 *source, u64 size) {
+  ulonglong2 value{0, 0};
+  if (size == 0)
+    return value;
+  if ((reinterpret_cast<u64>(source) & 15) != 0) {
+    for (u32 i = 0; i < 16 && i < size; i++)
+      (i < 8 ? value.x : value.y) |= u64(word_of<1>::load(source + i)) << i % 8 * 8;
+    return value;
+  }
+  value = word_of<16>::load(reinterpret_cast<const ulonglong2 *>(source));
+  if (size < 8)
+    value.x &= (u64{1} << size * 8) - 1;
+  if (size <= 8)
+    value.y = 0;
+  else if (size < 16)
+    value.y &= (u64{1} << (size - 8) * 8) - 1;
+  return value;
+}
 
-__device__ inline void copy_vectors_twice(
-    u32 rank, u32 count, two_targets targets, const ulonglong2 *input, u64 words) {
-  ulonglong2 *const first = reinterpret_cast<ulonglong2 *>(targets.first);
-  ulonglong2 *const second = reinterpret_cast<ulonglong2 *>(targets.second);
+// Fill words of the source while at least `unroll` are to be copied by this thread. Returns its
+// next word.
+__device__ inline u64 fill_whole_words(u32 rank, u32 count, const frame_fill &fill, u64 words) {
+  ulonglong2 *const frame = reinterpret_cast<ulonglong2 *>(fill.frame);
+  ulonglong2 *const second = reinterpret_cast<ulonglong2 *>(fill.second_target);
+  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(fill.source);
   u64 i = rank;
   constexpr u32 unroll = 8;
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
@@ -272,27 +312,25 @@ __device__ inline void copy_vectors_twice(
       values[k] = word_of<16>::load(input + i + u64(k) * count);
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++) {
-      first[i + u64(k) * count] = values[k];
-      second[i + u64(k) * count] = values[k];
+      word_of<16>::store(frame + i + u64(k) * count, values[k]);
+      if (second != nullptr)
+        second[i + u64(k) * count] = values[k];
     }
   }
-  for (; i < words; i += count) {
-    ulonglong2 const value = word_of<16>::load(input + i);
-    first[i] = value;
-    second[i] = value;
-  }
+  return i;
 }
 
-__device__ __noinline__ void copy_bytes_twice(
-    u32 rank, u32 count, two_targets targets, const u8 *source, u64 size) {
-  u64 const mixed = reinterpret_cast<u64>(targets.first) | reinterpret_cast<u64>(targets.second) |
-                    reinterpret_cast<u64>(source) | size;
-  if ((mixed & 15) != 0) {
-    copy_ragged<side::source>(rank, count, targets.first, source, size);
-    copy_ragged<side::source>(rank, count, targets.second, source, size);
-    return;
+__device__ __noinline__ void fill_frame(u32 rank, u32 count, frame_fill fill) {
+  bool const is_aligned = (reinterpret_cast<u64>(fill.source) & 15) == 0;
+  u64 i = fill_whole_words(rank, count, fill, is_aligned ? fill.size / 16 : 0);
+#  pragma unroll 1
+  for (; i < fill.frame_size / 16; i += count) {
+    u64 const rest = i * 16 < fill.size ? fill.size - i * 16 : 0;
+    ulonglong2 const value = load_part(fill.source + i * 16, rest);
+    word_of<16>::store(reinterpret_cast<ulonglong2 *>(fill.frame) + i, value);
+    if (fill.second_target != nullptr)
+      reinterpret_cast<ulonglong2 *>(fill.second_target)[i] = value;
   }
-  copy_vectors_twice(rank, count, targets, reinterpret_cast<const ulonglong2 *>(source), size / 16);
 }
 
 __device__ __noinline__ void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
@@ -326,17 +364,15 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
           step >= 8 &&
           ((reinterpret_cast<u64>(target + i) | reinterpret_cast<u64>(source + i)) & 7) == 0;
       step = wide ? 8 : 1;
-      if (wide && Shared == side::source)
-        *reinterpret_cast<u64 *>(target + i) =
-            __atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE);
-      else if (wide)
-        __atomic_store_n(reinterpret_cast<u64 *>(target + i),
-                         *reinterpret_cast<const u64 *>(source + i),
-                         __ATOMIC_RELAXED);
-      else if (Shared == side::source)
-        target[i] = __atomic_load_n(source + i, __ATOMIC_ACQUIRE);
+      // Both sides are treated as shared: the target may be a frame.
+      if (wide)
+        __atomic_store_n(
+            reinterpret_cast<u64 *>(target + i),
+            __atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE),
+            __ATOMIC_RELEASE);
       else
-        __atomic_store_n(target + i, source[i], __ATOMIC_RELAXED);
+        __atomic_store_n(
+            target + i, __atomic_load_n(source + i, __ATOMIC_ACQUIRE), __ATOMIC_RELEASE);
       i += step;
       continue;
     }
@@ -352,19 +388,22 @@ TND_DEVICE inline void copy_out(u32 rank, u32 count, u8 *target, const u8 *sourc
   copy_bytes<side::neither>(rank, count, target, source, size);
 }
 
-struct two_targets {
-  u8 *first, *second;
-};
-
-TND_DEVICE inline void copy_bytes_twice(
-    u32 rank, u32 count, two_targets targets, const u8 *source, u64 size) {
-  copy_bytes<side::source>(rank, count, targets.first, source, size);
-  copy_bytes<side::source>(rank, count, targets.second, source, size);
-}
-
 TND_DEVICE inline void fill_zero(u32 rank, u32 count, u8 *target, u64 size) {
   for (u64 i = rank; i < size; i += count)
+#  if defined(TND_TSAN)
+    __atomic_store_n(target + i, u8{0}, __ATOMIC_RELAXED);
+#  else
     target[i] = 0;
+#  endif
+}
+
+TND_DEVICE inline void fill_frame(u32 rank, u32 count, const frame_fill &fill) {
+  for (u8 *const target : {fill.frame, fill.second_target}) {
+    if (target == nullptr)
+      continue;
+    copy_bytes<side::source>(rank, count, target, fill.source, fill.size);
+    fill_zero(rank, count, target + fill.size, fill.frame_size - fill.size);
+  }
 }
 
 #endif
@@ -396,15 +435,11 @@ TND_DEVICE inline void fill_zero(Group group, void *target, u64 size) {
   detail::fill_zero(group.rank(), group.size(), static_cast<u8 *>(target), size);
 }
 
-// Copy the same bytes to two targets, reading them once.
+// Copy `size` bytes to a frame, and fill the rest of it with zeros. Threads may be reading the
+// frame under a version check, since they looked up the page that it held before.
 template <class Group>
-TND_DEVICE inline void copy_from_host_twice(
-    Group group, void *target, void *second_target, const void *source, u64 size) {
-  detail::copy_bytes_twice(group.rank(),
-                           group.size(),
-                           {static_cast<u8 *>(target), static_cast<u8 *>(second_target)},
-                           static_cast<const u8 *>(source),
-                           size);
+TND_DEVICE inline void fill_frame(Group group, const frame_fill &fill) {
+  detail::fill_frame(group.rank(), group.size(), fill);
 }
 
 template <class Group>

@@ -19,6 +19,9 @@ struct this_thread {
   TND_DEVICE T broadcast(T value) const {
     return value;
   }
+  TND_DEVICE simt::word_pair broadcast_pair(simt::word_pair pair) const {
+    return pair;
+  }
 };
 
 /// The 32 lanes of a warp (fewer in a block's last warp). All of them call, in converged control
@@ -44,10 +47,14 @@ struct this_warp {
   TND_DEVICE T broadcast(T value) const {
     return simt::shuffle(mask(), value, 0);
   }
+  TND_DEVICE simt::word_pair broadcast_pair(simt::word_pair pair) const {
+    u32 const lanes = mask();
+    return {simt::shuffle(lanes, pair.first, 0), simt::shuffle(lanes, pair.second, 0)};
+  }
 };
 
-/// Every thread of a block. All of them call, in converged control flow. broadcast uses 8 bytes of
-/// shared memory.
+/// Every thread of a block. All of them call, in converged control flow. broadcast and
+/// broadcast_pair use 24 bytes of shared memory.
 struct this_block {
   TND_DEVICE u32 rank() const {
     return simt::thread_rank_in_block();
@@ -61,6 +68,15 @@ struct this_block {
   template <class T>
   TND_DEVICE T broadcast(T value) const {
     return simt::from_word<T>(broadcast_word(simt::to_word<u64>(value)));
+  }
+  TND_DEVICE simt::word_pair broadcast_pair(simt::word_pair pair) const {
+    TND_SHARED(simt::word_pair, box);
+    if (rank() == 0)
+      box = pair;
+    sync();
+    simt::word_pair const result = box;
+    sync();
+    return result;
   }
 
  private:

@@ -103,6 +103,15 @@ TND_HD inline geometry geometry_of(u32 frame_count) {
   return full * ways_max > smaller.frame_count() ? geometry{full, ways_max} : smaller;
 }
 
+// Divisions by the number of sets are multiplications, several times as fast on a GPU:
+// simt::high_product(page, reciprocal(count)) == page / count for 1 < count <= 2^28 and pages of
+// page_bits. The reciprocal is (2^64 + e) / count with e <= count, so the product exceeds the
+// quotient by page * e / (count * 2^64) < 1 / count.
+TND_HD inline u64 reciprocal(u32 count) {
+  return ~u64{0} / count + 1;
+}
+static_assert(page_bits + 28 <= 64);
+
 inline constexpr u32 no_frame = 0xffffffffu;
 
 // How many other sets may hold a stray page.
@@ -141,7 +150,7 @@ struct peek_result {
 template <simt::scope Scope>
 struct table_ref {
   template <class T>
-  using atomic = simt::atomic_ref<T, Scope>;
+  using atomic = simt::global_ref<T, Scope>;
 
   page_entry *entries;
   u32 *stamps;  // for each frame: under fifo and lru the set's insertions when it was filled or
@@ -149,17 +158,17 @@ struct table_ref {
   set_control *sets;
   geometry shape;
   replacement policy;
+  u64 set_reciprocal;  // see reciprocal()
 
   TND_HD u32 set_of(u64 key) const {
     u64 const page = key & page_index_max, file = key >> page_bits;
+    if (shape.set_count == 1)
+      return 0;
     // Runs of set_count pages fill every set once; runs and files are rotated against each other.
-    // 32 bits usually suffice, and their division is several times as fast on a GPU.
-    bool const small = page >> 32 == 0;
-    u64 const run = small ? u32(page) / shape.set_count : page / shape.set_count;
-    u32 const index = small ? u32(page) - u32(run) * shape.set_count : u32(page % shape.set_count);
-    u32 const rotation =
-        u32((run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32) % shape.set_count;
-    u32 const sum = index + rotation;  // set_count is below 2^31
+    u64 const run = simt::high_product(page, set_reciprocal);
+    u32 const index = u32(page - run * shape.set_count);
+    u64 const hash = (run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32;
+    u32 const sum = index + u32(hash * shape.set_count >> 32);  // set_count is at most 2^28
     return sum < shape.set_count ? sum : sum - shape.set_count;
   }
 
@@ -200,42 +209,13 @@ struct table_ref {
 
   // Take a frame for a page for which find() returned absent.
   TND_HD begin_result begin(u64 key) const {
-    u32 const set = set_of(key);
-    if (!try_lock(set))
-      return {begin_outcome::contended, no_frame, 0};
-    begin_result result{begin_outcome::present, no_frame, 0};
-    if (!has_stray(set, key))
-      result = claim_frame(set, key);
-    unlock(set);
-    return result;
+    return begin_within(key, 0);
   }
 
   // As begin(), but use a frame of another set if all frames of the page's own set are in use.
   // Tables that kernels peek into have no strays.
   TND_HD begin_result begin_anywhere(u64 key) const {
-    u32 const set = set_of(key);
-    if (!try_lock(set))
-      return {begin_outcome::contended, no_frame, 0};
-    begin_result result{begin_outcome::present, no_frame, 0};
-    if (!has_stray(set, key))
-      result = claim_frame(set, key);
-    bool contended = false;
-    for (u32 i = 0; i < stray_count() && result.outcome == begin_outcome::full; i++) {
-      u32 const other_set = stray_set(set, key, i);
-      if (!try_lock(other_set)) {
-        contended = true;
-        continue;
-      }
-      (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(1);
-      result = claim_frame(other_set, key);
-      if (result.outcome != begin_outcome::owner)
-        (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
-      unlock(other_set);
-    }
-    if (result.outcome == begin_outcome::full && contended)
-      result.outcome = begin_outcome::contended;
-    unlock(set);
-    return result;
+    return begin_within(key, stray_count());
   }
 
   // Publish the filled frame, so that find() returns it. The owner's pin stays.
@@ -265,7 +245,7 @@ struct table_ref {
   // Release the frame and the owner's pin, because the owner could not fill the frame. It is empty
   // again.
   TND_HD void abandon(u32 frame, page_state old_state = page_state::loading) const {
-    drop_page(frame);
+    drop_page(frame, load_key(frame));
     atomic<u64>(entries[frame].key()).store_relaxed(0);
     (void)atomic<u64>(entries[frame].word())
         .fetch_add_release(((u64(page_state::empty) - u64(old_state)) << 24) - word::pin);
@@ -327,7 +307,34 @@ struct table_ref {
       loaded[way] = simt::load_pair<Scope>(entries[first + (way < shape.ways ? way : 0)].words);
   }
 
-  TND_HD find_result find_in(u32 set, u64 key) const {
+  // `stray_sets`: how many other sets may be used.
+  TND_HD_CALL begin_result begin_within(u64 key, u32 stray_sets) const {
+    u32 const set = set_of(key);
+    if (!try_lock(set))
+      return {begin_outcome::contended, no_frame, 0};
+    begin_result result{begin_outcome::present, no_frame, 0};
+    if (!has_stray(set, key))
+      result = claim_frame(set, key);
+    bool contended = false;
+    for (u32 i = 0; i < stray_sets && result.outcome == begin_outcome::full; i++) {
+      u32 const other_set = stray_set(set, key, i);
+      if (!try_lock(other_set)) {
+        contended = true;
+        continue;
+      }
+      (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(1);
+      result = claim_frame(other_set, key);
+      if (result.outcome != begin_outcome::owner)
+        (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
+      unlock(other_set);
+    }
+    if (result.outcome == begin_outcome::full && contended)
+      result.outcome = begin_outcome::contended;
+    unlock(set);
+    return result;
+  }
+
+  TND_HD_CALL find_result find_in(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
     simt::word_pair loaded[ways_max];
     load_set(first, loaded);
@@ -380,8 +387,9 @@ struct table_ref {
 
   // Under the lock of the page's set, which is required to place its pages.
   TND_HD bool has_stray(u32 set, u64 key) const {
-    if (atomic<u32>(sets[set].strays).load_relaxed() == 0)
-      return false;
+    return atomic<u32>(sets[set].strays).load_relaxed() != 0 && search_strays(set, key);
+  }
+  TND_HD_CALL bool search_strays(u32 set, u64 key) const {
     for (u32 i = 0; i < stray_count(); i++) {
       u32 const first = stray_set(set, key, i) * shape.ways;
       simt::word_pair loaded[ways_max];
@@ -393,9 +401,8 @@ struct table_ref {
     return false;
   }
 
-  // Forget the frame's page. If it was a stray, decrement the count of its own set.
-  TND_HD void drop_page(u32 frame) const {
-    u64 const key = load_key(frame);
+  // Forget `key`, the frame's page. If it was a stray, decrement the count of its own set.
+  TND_HD void drop_page(u32 frame, u64 key) const {
     if (key == 0)
       return;
     u32 const set = set_of(key);
@@ -405,7 +412,7 @@ struct table_ref {
 
   // Claim a frame of the set for the page. The caller holds the locks of this set and of the page's
   // own set.
-  TND_HD begin_result claim_frame(u32 set, u64 key) const {
+  TND_HD_CALL begin_result claim_frame(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
     begin_result result{begin_outcome::full, no_frame, 0};
     u32 refused = 0;  // bits: ways that were pinned at the attempt to take them
@@ -421,8 +428,8 @@ struct table_ref {
               .compare_exchange_acquire(
                   word, word::make(word::version(word) + 1, page_state::loading, 1))) {
         bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
-        result = {begin_outcome::owner, survey.victim, was_page ? load_key(survey.victim) : 0};
-        drop_page(survey.victim);
+        result = {begin_outcome::owner, survey.victim, was_page ? survey.victim_key : 0};
+        drop_page(survey.victim, survey.victim_key);
         atomic<u64>(entries[survey.victim].key()).store_relaxed(key);
         atomic<u32>(sets[set].insertions).store_relaxed(survey.insertions + 1);
         atomic<u32>(stamps[survey.victim])
@@ -447,13 +454,13 @@ struct table_ref {
   struct set_survey {
     bool present;
     u32 victim;
-    u64 victim_word;
+    u64 victim_key, victim_word;
     u32 insertions;
   };
 
   TND_HD set_survey survey_set(u32 set, u64 key, u32 refused) const {
     u32 const first = set * shape.ways;
-    set_survey survey{false, no_frame, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
+    set_survey survey{false, no_frame, 0, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
     u32 best_age = 0;
     bool has_vacancy = false;
     for (u32 base = 0; base < shape.ways; base += survey_batch) {
@@ -472,6 +479,7 @@ struct table_ref {
         if (!has_vacancy && survey.victim != no_frame && age <= best_age)
           continue;
         survey.victim = first + base + i;
+        survey.victim_key = entry[i].first;
         survey.victim_word = word;
         best_age = age;
       }
@@ -496,7 +504,10 @@ struct table_ref {
 
   TND_HD void choose_by_clock(u32 set, u32 refused, set_survey &survey) const {
     survey.victim = clock_victim(set, refused);
-    survey.victim_word = survey.victim == no_frame ? 0 : load_word(survey.victim);
+    if (survey.victim == no_frame)
+      return;
+    survey.victim_word = load_word(survey.victim);
+    survey.victim_key = load_key(survey.victim);
   }
 
   TND_HD u32 clock_victim(u32 set, u32 refused) const {
@@ -535,7 +546,8 @@ TND_HD inline table_ref<Scope> table_over(void *memory, geometry shape, replacem
           reinterpret_cast<u32 *>(base + sizes.entries),
           reinterpret_cast<set_control *>(base + sizes.entries + sizes.stamps),
           shape,
-          policy};
+          policy,
+          reciprocal(shape.set_count)};
 }
 
 }  // namespace tanada::tier
