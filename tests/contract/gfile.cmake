@@ -2,7 +2,7 @@
 # without a GPU.
 set(gfile_contract_sources
     contract/gfile_contract.cu contract/gfile_calls.cu contract/gfile_paths.cu
-    contract/gfile_small.cu contract/gfile_main.cc)
+    contract/gfile_rows.cu contract/gfile_small.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_contract HOST SOURCES ${gfile_contract_sources})
 target_link_libraries(gfile_contract PRIVATE tanada_options GTest::gtest)
 add_test(NAME gfile_contract COMMAND gfile_contract)

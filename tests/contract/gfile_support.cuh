@@ -6,6 +6,8 @@
 #include <tanada/device/gfile.cuh>
 #include <tanada/gfile.h>
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -149,6 +151,36 @@ inline std::vector<std::string> store_prefixes() {
     all.push_back(gluster + ("contract" + std::to_string(getpid()) + "-"));
   return all;
 }
+
+inline void write_pattern(int fd, u64 size, u32 seed) {
+  std::vector<u8> bytes(size);
+  for (u64 i = 0; i < size; i++)
+    bytes[i] = pattern(i, seed);
+  ASSERT_EQ(pwrite(fd, bytes.data(), size, 0), ssize_t(size));
+}
+
+// A file in memory that is sealed against truncation, under a path that this process can open.
+class memory_file {
+ public:
+  memory_file(u64 size, u32 seed)
+      : fd_{memfd_create("tanada-contract", MFD_CLOEXEC | MFD_ALLOW_SEALING)} {
+    write_pattern(fd_, size, seed);
+    EXPECT_EQ(fcntl(fd_, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  }
+  ~memory_file() {
+    close(fd_);
+  }
+  memory_file(const memory_file &) = delete;
+  int fd() const {
+    return fd_;
+  }
+  std::string url() const {
+    return "/proc/self/fd/" + std::to_string(fd_);
+  }
+
+ private:
+  int fd_;
+};
 
 class instance {
  public:

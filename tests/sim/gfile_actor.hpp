@@ -59,6 +59,9 @@ class player {
         case action::stat:
           stat(now);
           break;
+        case action::rows:
+          rows(now);
+          break;
       }
     }
     group_.sync();
@@ -75,8 +78,17 @@ class player {
   };
 
   static const char *name_of(action what) {
-    static constexpr const char *names[] = {
-        "open", "close", "read", "write", "sync", "truncate", "unlink", "prefetch", "map", "stat"};
+    static constexpr const char *names[] = {"open",
+                                            "close",
+                                            "read",
+                                            "write",
+                                            "sync",
+                                            "truncate",
+                                            "unlink",
+                                            "prefetch",
+                                            "map",
+                                            "stat",
+                                            "rows"};
     return names[u32(what)];
   }
 
@@ -333,6 +345,62 @@ class player {
         check_bytes("gread", mine, began, me_.buffer.data(), now.offset, got.size);
     }
     group_.sync();
+  }
+
+  // Seven rows about the step's range, two of them equal. Rows may lie past the end.
+  void rows(const step &now) {
+    if (held_[now.slot].fd < 0)
+      return;
+    constexpr u64 row_count = 7;
+    slot &mine = at(now.slot);
+    u64 const row_size = now.size / row_count + 1, first = now.offset / row_size;
+    u64 const numbers[row_count] = {first, first + 3, first, first / 2, first + 1, 0, first + 2};
+    gfile_run::started began;
+    if (leads()) {
+      began = start(mine);
+      std::fill(me_.buffer.begin(), me_.buffer.end(), u8(0xEE));
+    }
+    group_.sync();
+    tanada::gio_result const got = gread_rows(
+        group_, files_, held_[now.slot].fd, me_.buffer.data(), numbers, row_count, row_size);
+    same_everywhere("gread_rows", got.size << 32 | u32(int(got.status)));
+    group_.sync();
+    if (leads())
+      check_rows(mine, began, got, {numbers, row_count, row_size}, may_read(now.slot));
+    group_.sync();
+  }
+
+  struct row_call {
+    const u64 *numbers;
+    u64 count, row_size;
+  };
+  void check_rows(slot &mine,
+                  const gfile_run::started &began,
+                  tanada::gio_result got,
+                  const row_call &call,
+                  bool may) {
+    u64 const end =
+        (*std::max_element(call.numbers, call.numbers + call.count) + 1) * call.row_size;
+    size_range const limits = sizes(mine, began);
+    bool const may_lack = end > limits.least;
+    status const wanted = may ? status::ok : status::bad_file;
+    (void)run_.judge("gread_rows",
+                     url_of(mine),
+                     got.status,
+                     {wanted, may && may_lack ? status::range : wanted},
+                     began.at_ns);
+    bool const is_ok = got.status == status::ok;
+    if (got.size != (is_ok ? call.count * call.row_size : 0) || (is_ok && end > limits.most))
+      return run_.fail("gread_rows of " + url_of(mine) + " to " + std::to_string(end) + " gives " +
+                       std::to_string(got.size) + " bytes; the file has " +
+                       std::to_string(limits.least) + " to " + std::to_string(limits.most));
+    for (u64 i = 0; is_ok && i < call.count; i++)
+      check_bytes("gread_rows",
+                  mine,
+                  began,
+                  me_.buffer.data() + i * call.row_size,
+                  call.numbers[i] * call.row_size,
+                  call.row_size);
   }
 
   void write(const step &now) {

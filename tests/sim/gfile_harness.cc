@@ -215,24 +215,11 @@ void gfile_run::put(const std::string &url, const std::string &bytes) {
 
 step gfile_run::draw_step(actor &who) {
   auto &random = world_.random;
-  static constexpr action actions[] = {action::open,
-                                       action::open,
-                                       action::close,
-                                       action::close,
-                                       action::read,
-                                       action::read,
-                                       action::read,
-                                       action::read,
-                                       action::write,
-                                       action::write,
-                                       action::write,
-                                       action::write,
-                                       action::sync,
-                                       action::truncate,
-                                       action::unlink,
-                                       action::prefetch,
-                                       action::map,
-                                       action::stat};
+  static constexpr action actions[] = {
+      action::open,     action::open,  action::close, action::close,    action::read,
+      action::read,     action::read,  action::read,  action::write,    action::write,
+      action::write,    action::write, action::sync,  action::truncate, action::unlink,
+      action::prefetch, action::map,   action::stat,  action::rows,     action::rows};
   step made{actions[random.below(std::size(actions))],
             u32(random.below(who.slots.size())),
             0,
@@ -421,7 +408,7 @@ bool gfile_run::judge(const char *call,
     return true;
   bool known = false;
   if (setting_.sky != weather::fair) {
-    if (name == "gread" || name == "gmap")
+    if (name == "gread" || name == "gread_rows" || name == "gmap")
       known = one_of(code, {read_error});
     if (name == "gopen")
       known = one_of(code, {open_error, stat_error, truncate_error});

@@ -47,7 +47,7 @@ struct slot {
   bool joinable = false;                         // own: its name still stands for it
 };
 
-enum class action { open, close, read, write, sync, truncate, unlink, prefetch, map, stat };
+enum class action { open, close, read, write, sync, truncate, unlink, prefetch, map, stat, rows };
 
 struct step {
   action what;

@@ -121,6 +121,23 @@ template <class Group>
 TND_DEVICE gio_result
 gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size);
 
+/// Gather rows of a file: row number n is file bytes [n * row_size, (n + 1) * row_size). The rows
+/// that `rows` lists are copied to `buffer` in the list's order, without gaps.
+///
+/// `rows` has `count` numbers in memory of the device, which may repeat. What no tier has is
+/// requested for many rows at once, and a page that several rows share is read once. A block's
+/// warps copy different rows at the same time, so one call of a block is faster than one gread for
+/// each row. Rows need not be aligned to pages.
+///
+/// The returned size is that of all rows, or 0 on error. After an error the whole buffer is
+/// unspecified.
+///
+/// Errors: those of gread. range: a row is not, or not as a whole, in the file. invalid: `row_size`
+///         is 0, or the rows are larger than the size limit. fault: a null buffer or list.
+template <class Group>
+TND_DEVICE gio_result gread_rows(
+    Group group, gfile_ref files, int fd, void *buffer, const u64 *rows, u64 count, u64 row_size);
+
 /// Copy `buffer` to file bytes [offset, offset + size), growing the file as needed.
 ///
 /// The bytes go to the host tier, and from there to the store in the background: see Write-back.

@@ -28,6 +28,10 @@ TND_GFILE_FORMS(gio_result,
                 (int fd, void *buffer, u64 offset, gstat_result size),
                 (fd, buffer, offset, size))
 TND_GFILE_FORMS(gio_result,
+                gread_rows,
+                (int fd, void *buffer, const u64 *rows, u64 count, u64 row_size),
+                (fd, buffer, rows, count, row_size))
+TND_GFILE_FORMS(gio_result,
                 gwrite,
                 (int fd, const void *buffer, u64 offset, u64 size),
                 (fd, buffer, offset, size))
@@ -51,6 +55,7 @@ TND_GFILE_FORMS(status, gunmap, (const u8 *bytes), (bytes))
 
 using tanada::gopen;
 using tanada::gread;
+using tanada::gread_rows;
 using tanada::gwrite;
 using tanada::gclose;
 using tanada::gfstat;

@@ -4,6 +4,7 @@
 
 #include "files.hpp"
 #include "module.hpp"
+#include "rows.hpp"
 #include "transfer.hpp"
 
 namespace tanada {
@@ -142,6 +143,19 @@ TND_DEVICE_CALL u64 read_at_once(
   return not_resident;
 }
 
+// Check a list of rows. A failure is recorded.
+template <class Group>
+TND_DEVICE inline range_check begin_rows(
+    Group group, gfile_ref files, int fd, const void *buffer, const row_list &rows) {
+  range_call const call{fd, 0, rows.count, direction::read, site::read};
+  bool const has_size = rows.row_size != 0 && rows.count <= file_size_max / rows.row_size;
+  range_check file = begin_range(group, files, call, rows.numbers == nullptr ? nullptr : buffer);
+  if (file.status == status::ok && !has_size)
+    file.status = status::invalid;
+  end_range(group, files, call, file.status);
+  return file;
+}
+
 // A call that names a file by its descriptor.
 template <class Group, class Action>
 TND_DEVICE inline status leader_does(
@@ -207,6 +221,24 @@ gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_resu
   if (size.status != status::ok)
     return {size.status, 0};
   return gread(group, files, fd, buffer, offset, size.size);
+}
+
+template <class Group>
+TND_DEVICE gio_result gread_rows(
+    Group group, gfile_ref files, int fd, void *buffer, const u64 *rows, u64 count, u64 row_size) {
+  namespace d = gfile::device;
+  u64 const deadline_ns = d::deadline_of(files.timeout_ns);
+  d::row_list const list{rows, count, row_size};
+  d::range_check const file = d::begin_rows(group, files, fd, buffer, list);
+  if (file.status != status::ok)
+    return {file.status, 0};
+  u64 failed_row = 0;
+  status const reader_code = d::read_share(
+      group, d::state_of(files), file, list, static_cast<u8 *>(buffer), deadline_ns, failed_row);
+  if (reader_code != status::ok && typename d::row_division<Group>::reader{}.rank() == 0)
+    d::record_fault(d::state_of(files), reader_code, d::site::read, fd, failed_row * row_size);
+  status const code = d::row_division<Group>::combine(group, reader_code);
+  return {code, code == status::ok ? count * row_size : 0};
 }
 
 template <class Group>

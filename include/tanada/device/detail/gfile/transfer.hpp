@@ -347,19 +347,18 @@ TND_DEVICE inline transfer_result write(Group group,
   return {code, position - offset};
 }
 
-// Leader only. Post the request and do not wait.
-TND_DEVICE_CALL inline status prefetch(device_state &state,
-                                       const range_check &file,
-                                       u64 offset,
-                                       u64 size) {
-  if (offset >= file.file_size || size == 0 || memory_mapping(state, file) != 0)
-    return status::ok;
+// One thread. Request the pages of a range that begins in the file, and do not wait. False: no slot
+// of the ring is free.
+TND_DEVICE_CALL inline bool request_pages(device_state &state,
+                                          const range_check &file,
+                                          u64 offset,
+                                          u64 size) {
   u64 const end = size < file.file_size - offset ? offset + size : file.file_size;
   u64 const first = offset >> simt::constant(state.page_shift),
             last = (end - 1) >> simt::constant(state.page_shift);
   rpc::ticket const ticket = state.ring.claim(simt::now_ns());
   if (ticket.slot == rpc::no_slot)
-    return status::ok;
+    return false;
   rpc::request &body = state.ring.body(ticket);
   body.op = u32(op::prefetch);
   body.file = file.node;
@@ -367,6 +366,17 @@ TND_DEVICE_CALL inline status prefetch(device_state &state,
   body.words[1] = last - first + 1;
   state.ring.post(ticket);
   state.ring.detach(ticket, false);
+  return true;
+}
+
+// Leader only.
+TND_DEVICE inline status prefetch(device_state &state,
+                                  const range_check &file,
+                                  u64 offset,
+                                  u64 size) {
+  bool const has_pages = offset < file.file_size && size > 0;
+  if (has_pages && memory_mapping(state, file) == 0)
+    (void)request_pages(state, file, offset, size);
   return status::ok;
 }
 
