@@ -12,8 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "../../examples/common/device_memory.hpp"
-#include "../common/report.hpp"
+#include "pinned.cuh"
 
 namespace bench {
 
@@ -23,8 +22,6 @@ using tanada::u8;
 using tanada::simt::dim3;
 
 namespace {
-
-constexpr uint64_t piece_size = 4u << 20;
 
 int open_file(const std::string &path) {
   int const fd = open(path.c_str(), O_RDONLY);
@@ -42,73 +39,6 @@ void read_piece(int fd, void *target, uint64_t offset, uint64_t size) {
     done += uint64_t(got);
   }
 }
-
-#if TND_SIMT_CUDA
-void *pinned(uint64_t size) {
-  void *memory = nullptr;
-  examples::cuda_check(cudaHostAlloc(&memory, size, cudaHostAllocPortable | cudaHostAllocMapped),
-                       "cudaHostAlloc");
-  return memory;
-}
-void unpin(void *memory) {
-  (void)cudaFreeHost(memory);
-}
-struct stream {
-  cudaStream_t handle;
-  stream() {
-    examples::cuda_check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking),
-                         "cudaStreamCreate");
-  }
-  ~stream() {
-    (void)cudaStreamDestroy(handle);
-  }
-  void copy(void *target, const void *source, uint64_t size) {
-    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyHostToDevice, handle),
-                         "cudaMemcpyAsync");
-  }
-  void copy_back(void *target, const void *source, uint64_t size) {
-    examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToHost, handle),
-                         "cudaMemcpyAsync");
-  }
-  void wait() {
-    examples::cuda_check(cudaStreamSynchronize(handle), "cudaStreamSynchronize");
-  }
-};
-void register_pages(void *pages, uint64_t size) {
-  examples::cuda_check(
-      cudaHostRegister(pages, size, cudaHostRegisterMapped | cudaHostRegisterReadOnly),
-      "cudaHostRegister");
-}
-void unregister_pages(void *pages) {
-  (void)cudaHostUnregister(pages);
-}
-void copy_on_device(void *target, const void *source, uint64_t size) {
-  examples::cuda_check(cudaMemcpyAsync(target, source, size, cudaMemcpyDeviceToDevice),
-                       "cudaMemcpyAsync");
-  examples::device_wait();
-}
-#else
-void *pinned(uint64_t size) {
-  return examples::device_allocate(size);
-}
-void unpin(void *memory) {
-  examples::device_free(memory);
-}
-struct stream {
-  void copy(void *target, const void *source, uint64_t size) {
-    std::memcpy(target, source, size);
-  }
-  void copy_back(void *target, const void *source, uint64_t size) {
-    std::memcpy(target, source, size);
-  }
-  void wait() {}
-};
-void register_pages(void *, uint64_t) {}
-void unregister_pages(void *) {}
-void copy_on_device(void *target, const void *source, uint64_t size) {
-  std::memcpy(target, source, size);
-}
-#endif
 
 }  // namespace
 
@@ -137,47 +67,6 @@ double read_whole_naively(const std::string &path, void *target, uint64_t size) 
   close(fd);
   return took;
 }
-
-namespace {
-
-// Threads that start together after each has called `wait_for_start`, and end together. Returns
-// when they started.
-template <class Work>
-double run_together(unsigned threads, Work work) {
-  std::atomic<unsigned> ready{0};
-  std::atomic<bool> go{false};
-  auto const wait_for_start = [&] {
-    ready++;
-    while (!go)
-      std::this_thread::yield();
-  };
-  std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; i++)
-    workers.emplace_back([&] { work(wait_for_start); });
-  while (ready < threads)
-    std::this_thread::yield();
-  double const start = now_s();
-  go = true;
-  for (auto &worker : workers)
-    worker.join();
-  return start;
-}
-
-// Two pieces of pinned memory and their streams: one is filled while the other is emptied.
-struct two_pieces {
-  two_pieces() = default;
-  ~two_pieces() {
-    for (void *const each : buffers)
-      unpin(each);
-  }
-  two_pieces(const two_pieces &) = delete;
-  two_pieces &operator=(const two_pieces &) = delete;
-
-  stream streams[2];
-  void *const buffers[2] = {pinned(piece_size), pinned(piece_size)};
-};
-
-}  // namespace
 
 double read_by_hand(const std::string &path, void *target, uint64_t size, unsigned threads) {
   int const fd = open_file(path);
