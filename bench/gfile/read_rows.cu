@@ -10,16 +10,6 @@
 namespace bench {
 namespace {
 
-void verify(const u8 *target, u64 size) {
-  u64 const step = std::max<u64>(size / 64, 8) / 8 * 8;
-  for (u64 at = 0; at + 8 <= size; at += step) {
-    u64 word = 0;
-    examples::copy_to_host(&word, target + at, 8);
-    if (word != word_at(at))
-      throw std::runtime_error("wrong bytes at " + std::to_string(at));
-  }
-}
-
 std::string mib(u64 size) {
   return std::to_string(size >> 20) + " MiB";
 }
@@ -41,7 +31,7 @@ double cold_reads(const std::string &path,
     double const took = seconds_to_read(on, path, target.data(), how.size, how);
     if (i > 0)
       times.push_back(took);
-    verify(target.data(), how.size);
+    check_words(target.data(), how.size);
   }
   return median(times);
 }
@@ -132,7 +122,7 @@ void from_memory(report &to, const std::string &folder, const reading &how) {
   for (int i = 0; i < 4; i++) {
     target.clear();
     times.push_back(seconds_to_read(on, file.path(), target.data(), how.size, how));
-    verify(target.data(), how.size);
+    check_words(target.data(), how.size);
   }
   std::string const what = "sequential read of " + mib(how.size) + " on tmpfs, mapped, by a kernel";
   to.add({what,
@@ -165,7 +155,7 @@ void resident_row(report &to, const reading &how, u32 page_size, const std::stri
     if (i > 1)
       times.push_back(took);
   }
-  verify(target.data(), how.size);
+  check_words(target.data(), how.size);
   tnd_gfile_statistics const seen = on.statistics();
   std::fprintf(stderr,
                "    device hits %llu, misses %llu\n",
@@ -220,7 +210,7 @@ double first_reads(const std::string &path,
     double const took = seconds_to_read(on, path, target.data(), how.size, how);
     if (i > 0)
       times.push_back(took);
-    verify(target.data(), how.size);
+    check_words(target.data(), how.size);
   }
   return median(times);
 }

@@ -1,5 +1,7 @@
 #include "support.cuh"
 
+#include <algorithm>
+
 namespace bench {
 namespace {
 
@@ -50,6 +52,16 @@ void launch_read(
                        target_size,
                        u64(how.size),
                        u64(how.chunk_size));
+}
+
+void check_words(const u8 *target, u64 size) {
+  u64 const step = std::max<u64>(size / 64, 8) / 8 * 8;
+  for (u64 at = 0; at + 8 <= size; at += step) {
+    u64 word = 0;
+    examples::copy_to_host(&word, target + at, 8);
+    if (word != word_at(at))
+      throw std::runtime_error("wrong bytes at " + std::to_string(at));
+  }
 }
 
 void launch_write(

@@ -47,6 +47,9 @@ class instance {
     check(tnd_gfile_get_fault(gfile_, &fault), "fault");
     check(fault.status, "a call in the kernel");
   }
+  tnd_gfile *get() const {
+    return gfile_;
+  }
   tnd_gfile_statistics statistics() const {
     tnd_gfile_statistics all = TND_GFILE_STATISTICS_INIT;
     check(tnd_gfile_get_statistics(gfile_, &all), "statistics");
@@ -99,5 +102,8 @@ inline double seconds_to_read(
 inline u64 word_at(u64 at) {
   return at * 0x9E3779B97F4A7C15ull;
 }
+
+// Compares some words of a test file in device memory, and throws if they differ.
+void check_words(const u8 *target, u64 size);
 
 }  // namespace bench

@@ -1,7 +1,8 @@
 """tools/gpu/parts.sh and print_rows.py: limits of parts, what is left of a part that hangs, and the
-table's size."""
+table's size. tools/gpu/gfarm.sh: a Gfarm from a folder that was moved."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +12,10 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests" / "fixtures"))
+import gfarm  # noqa: E402
+
+BUILD = pathlib.Path(os.environ.get("TND_BUILD_DIR") or ROOT / "build/dev")
 SCRIPT = f"""
 set -uo pipefail
 cd {ROOT}
@@ -101,3 +106,43 @@ def test_rows_that_miss_their_bars_are_printed_first_in_a_bounded_size(tmp_path)
     assert "more rows are in the files" in output
     assert "some: 102 rows, 1 of 2 bars met" in output
     assert "cut.json: JSONDecodeError" in output
+
+
+@pytest.fixture
+def gfarm_folder(tmp_path):
+    """What pack_gfarm.sh gathers, in another place than where it was gathered."""
+    if gfarm.missing_packages() or not (BUILD / "bin/bench_gfarm").exists():
+        pytest.skip("no Gfarm, or bench_gfarm was not built")
+    made, moved = tmp_path / "made", tmp_path / "moved"
+    (tmp_path / "words").write_bytes(b"the\r\nother\r\n")
+    (tmp_path / "text").write_bytes(b"the other text " * 1000)
+    subprocess.run(
+        [ROOT / "tools/gpu/pack_gfarm.sh", BUILD, made, tmp_path / "words", tmp_path / "text"],
+        env={**os.environ, "PROGRAM_END": "", "GLUSTER": ""},
+        check=True,
+        capture_output=True,
+        timeout=100,
+    )
+    made.rename(moved)
+    return moved
+
+
+def test_gfarm_runs_from_a_folder_that_was_moved(gfarm_folder, tmp_path):
+    outcome = subprocess.run(
+        [gfarm_folder / "tools/gpu/gfarm.sh", gfarm_folder, tmp_path / "results", "strings"]
+        + ["figure7", "figure6", "cached"],
+        env={"PATH": "/usr/bin:/bin", "PROGRAM_END": "", "TIME": "100"},
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=120,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stdout
+    with tarfile.open(tmp_path / "results/results.tar.gz") as files:
+        rows = json.load(files.extractfile("./gfarm.json"))["rows"]
+        assert json.loads(files.extractfile("./strings.log").readlines()[-1])["verified"]
+    for name in ("figure 6, 8 MiB, replica over TCP", "figure 7", "sequential read of 8 MiB"):
+        assert any(row["what"].startswith(name) for row in rows), name
+    assert not list((gfarm_folder / "scratch").iterdir())
