@@ -9,8 +9,13 @@
 
 #include "gfarm_client.hpp"
 
+// Exported by libgfarm.so.1 but declared in none of its headers.
+extern "C" gfarm_error_t gfs_pio_internal_set_view_section(GFS_File, char *);
+
 namespace bench {
 namespace {
+
+constexpr size_t write_size_max = 1u << 20;
 
 void check(gfarm_error_t error, const char *call, const std::string &url) {
   if (error != GFARM_ERR_NO_ERROR)
@@ -49,19 +54,31 @@ uint64_t gfarm_read(const std::string &url, size_t piece_size, const piece_taker
 }
 
 void gfarm_write(const std::string &url, const std::string &bytes) {
+  gfarm_create(url, {}, bytes.size(), [&](uint64_t offset, uint8_t *target, size_t size) {
+    bytes.copy(reinterpret_cast<char *>(target), size, offset);
+  });
+}
+
+void gfarm_create(const std::string &url,
+                  const std::string &host,
+                  uint64_t size,
+                  const piece_giver &give) {
   GFS_File file = nullptr;
   int const flags = GFARM_FILE_WRONLY | GFARM_FILE_TRUNC | GFARM_FILE_UNBUFFERED;
   check(gfs_pio_create(url.c_str(), flags, 0644, &file), "gfs_pio_create", url);
-  for (size_t done = 0; done < bytes.size();) {
+  if (!host.empty())
+    check(gfs_pio_internal_set_view_section(file, const_cast<char *>(host.c_str())),
+          "choosing a server",
+          url);
+  std::vector<uint8_t> piece(write_size_max);
+  for (uint64_t done = 0; done < size;) {
+    size_t const part = size_t(std::min<uint64_t>(size - done, write_size_max));
+    give(done, piece.data(), part);
     int count = 0;
-    check(gfs_pio_pwrite(file,
-                         bytes.data() + done,
-                         int(std::min<size_t>(bytes.size() - done, 1u << 20)),
-                         gfarm_off_t(done),
-                         &count),
+    check(gfs_pio_pwrite(file, piece.data(), int(part), gfarm_off_t(done), &count),
           "gfs_pio_pwrite",
           url);
-    done += size_t(count);
+    done += uint64_t(count);
   }
   check(gfs_pio_close(file), "gfs_pio_close", url);
 }

@@ -18,4 +18,12 @@ uint64_t gfarm_read(const std::string &url, size_t piece_size, const piece_taker
 // Creates or replaces the file.
 void gfarm_write(const std::string &url, const std::string &bytes);
 
+// The same with bytes that `give` writes piece by piece, on that server. gfreg stores at most 2
+// GiB.
+using piece_giver = std::function<void(uint64_t offset, uint8_t *bytes, size_t size)>;
+void gfarm_create(const std::string &url,
+                  const std::string &host,
+                  uint64_t size,
+                  const piece_giver &give);
+
 }  // namespace bench

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr size_t url_size_max = 256, piece_size = 1u << 20;
 
-enum class work_kind : u32 { read, match };
+enum class work_kind : u32 { create, read, match };
 
 std::string read_all(const std::string &url, u64 size_max) {
   std::string content;
@@ -28,6 +29,15 @@ std::string read_all(const std::string &url, u64 size_max) {
   if (content.size() > size_max)
     content.resize(size_max);
   return content;
+}
+
+void create_file(const std::string &url, const std::string &host, u64 size) {
+  gfarm_create(url, host, size, [](u64 offset, u8 *bytes, size_t count) {
+    for (size_t i = 0; i < count; i += 8) {
+      u64 const word = word_at(offset + i);
+      std::memcpy(bytes + i, &word, std::min<size_t>(8, count - i));
+    }
+  });
 }
 
 double read_to_device(const std::string &url, u64 size) {
@@ -135,7 +145,9 @@ no_api_process::outcome no_api_process::perform(const task &work) {
   }();
   (void)is_connected;
   outcome result{};
-  if (work.kind == work_kind::read)
+  if (work.kind == work_kind::create)
+    create_file(work.urls[0], work.urls[1], work.size);
+  else if (work.kind == work_kind::read)
     result.time.seconds = read_to_device(work.urls[0], work.size);
   else
     result.time = match_by_hand({work.urls[0], work.urls[1], work.urls[2], work.size});
@@ -164,6 +176,13 @@ no_api_process::outcome no_api_process::request(const task &work) {
   if (result.error[0] != 0)
     throw std::runtime_error(std::string{"without gfile: "} + result.error);
   return result;
+}
+
+void no_api_process::create(const std::string &url, const std::string &host, uint64_t size) {
+  task work{work_kind::create, size, {}};
+  store_url(work.urls[0], url);
+  store_url(work.urls[1], host);
+  (void)request(work);
 }
 
 double no_api_process::read(const std::string &url, uint64_t size) {

@@ -31,7 +31,9 @@ class no_api_process {
   ~no_api_process();
   no_api_process(const no_api_process &) = delete;
 
-  // Seconds from the open of a file made by make_file() until all its bytes are in device memory.
+  // Creates a file on that server, whose words are those of word_at().
+  void create(const std::string &url, const std::string &host, uint64_t size);
+  // Seconds from the open of such a file until all its bytes are in device memory.
   double read(const std::string &url, uint64_t size);
   // From the open of the list until the counts are published.
   match_time match(const string_files &files);

@@ -4,8 +4,9 @@
 # usage: tools/gpu/gfarm.sh FOLDER RESULTS [part ...]
 # Parts: local (the contract, with replicas read by descriptors), remote (the contract over TCP),
 # gluster (the contract over GlusterFS, which needs root), strings (the example, verified),
-# cached, figure7 and figure6 (rows of bench_gfarm); all by default. Files come as
-# RESULTS/results.tar.gz. A table is printed last. The exit status is 1 if a part failed.
+# cached, figure7, figure6 and memory (rows of bench_gfarm; the last has the servers' files in
+# /dev/shm), libraries (bench_dfs: the host executor against the client libraries, all on two
+# processors); all by default. Files come as RESULTS/results.tar.gz. A table is printed last. The exit status is 1 if a part failed.
 # TIME: seconds of all parts (380). SIZE_MAX: MiB of the largest file (4096). SCRATCH: a folder on a
 # disk (FOLDER/scratch), where the servers have their files.
 # PROGRAM_END: the end of the programs' names (_cuda). If it is empty, programs of the host executor
@@ -16,7 +17,7 @@ folder=$(cd "${1:?$usage}" && pwd)
 results=$(mkdir -p "${2:?$usage}" && cd "$2" && pwd)
 cd "$(dirname "$0")/../.." || exit
 shift 2
-parts=${*:-local strings remote cached figure7 gluster figure6}
+parts=${*:-local strings remote cached figure7 gluster figure6 memory libraries}
 limit=${TIME:-380} end=${PROGRAM_END-_cuda}
 size_max=${SIZE_MAX:-4096}
 . tools/gpu/parts.sh
@@ -39,7 +40,7 @@ remove_placed() {
     rm -f "$name"
     rmdir --ignore-fail-on-non-empty "$(dirname "$name")"
   done
-  rm -rf "$scratch"/tanada-gfarm-*
+  rm -rf "$scratch"/tanada-gfarm-* /dev/shm/tanada-gfarm-$$
 }
 trap remove_placed EXIT
 place /etc/protocols write_protocols # libgfarm looks up tcp
@@ -62,20 +63,29 @@ strings_example() {
   with_gfarm -- "$folder/bin/string_match$end" "${words[@]}" --store gfarm:///demo --verify --json \
     --output "$work/strings"
 }
-bench() { # bench NAME OPTIONS...
-  local name=$1 base=$scratch/tanada-gfarm-$BASHPID gluster=()
+bench() { # bench NAME OPTIONS...: the rows of a part; `memory` are those of sizes, in /dev/shm
+  local name=$1 rows=$1 base=$scratch/tanada-gfarm-$BASHPID gluster=()
   shift
-  local words=(--only "$name" --scratch "$scratch" --size-max "$size_max"
+  [ "$name" != memory ] || { rows=sizes && base=/dev/shm/tanada-gfarm-$$; }
+  local words=(--only "$rows" --scratch "$scratch" --size-max "$size_max"
     --json "$work/files/gfarm_$name.json")
   [ ! -e "$folder/share/text.txt" ] ||
     words+=(--dictionary "$folder/share/dictionary.txt" --text "$folder/share/text.txt")
-  if [ "$name" != cached ]; then
+  if [ "$rows" != cached ] && [ "$name" != memory ]; then
     words+=(--spool "$base/spool1" --spool "$base/spool2")
-  elif [ -e "$folder/share/gluster_modules" ] && [ "$(id -u)" = 0 ]; then
+  elif [ "$rows" = cached ] && [ -e "$folder/share/gluster_modules" ] && [ "$(id -u)" = 0 ]; then
     gluster=(python3 -B tests/fixtures/gluster.py run --base "$scratch" --)
   fi
   exec "${gluster[@]}" python3 -B tests/fixtures/gfarm.py run --base "$base" -- \
     "$folder/bin/bench_gfarm$end" "${words[@]}" "$@"
+}
+
+libraries() {
+  export SIZE=256
+  [ -n "$end" ] || SIZE=8
+  exec taskset -c 0,1 python3 -B tests/fixtures/gfarm.py run \
+    --base "$scratch/tanada-gfarm-$BASHPID" -- \
+    tools/bench_dfs.sh "$folder/bin/bench_dfs" --rounds 5 --json "$work/files/dfs_host.json"
 }
 
 if [ -n "$end" ]; then
@@ -95,6 +105,8 @@ for name in $parts; do
     cached) part cached 60 bench cached ;;
     figure7) part figure7 60 bench strings "${small[@]}" ;;
     figure6) part figure6 150 bench sizes "${small[@]}" ;;
+    memory) part memory 60 bench memory "${small[@]}" ;;
+    libraries) part libraries 120 libraries ;;
     *) echo "gfarm.sh: no part is called $name" >&2 ;;
   esac
 done
@@ -109,7 +121,7 @@ import pathlib
 import sys
 
 folder = pathlib.Path(sys.argv[1])
-parts = [folder / f"gfarm_{name}.json" for name in ("cached", "strings", "sizes")]
+parts = [folder / f"gfarm_{name}.json" for name in ("cached", "strings", "sizes", "memory")]
 contents = [json.loads(path.read_text()) for path in parts if path.exists()]
 if contents:
     rows = [row for content in contents for row in content["rows"]]

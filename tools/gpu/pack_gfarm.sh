@@ -18,7 +18,7 @@ end=${PROGRAM_END-_cuda}
 rm -rf "$target"
 mkdir -p "$target"/{bin,lib,sbin,share}
 for name in gfile_contract string_match bench_gfarm; do cp "$build/bin/$name$end" "$target/bin/"; done
-[ -n "$end" ] || cp "$build/bin/bench_dfs" "$target/bin/"
+cp "$build/bin/bench_dfs" "$target/bin/"
 cp -a "$build"/lib/libtanada.so* "$target/lib/"
 plugins=(store_gfarm)
 [ -z "$end" ] || plugins+=(cuda)
@@ -46,7 +46,8 @@ find "$target" -type f \( -perm -u+x -o -name '*.so*' \) -print0 |
 find "$target" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec strip --strip-unneeded {} + \
   2>/dev/null || true
 # The scripts, so that they run without a checkout: FOLDER/tools/gpu/gfarm.sh FOLDER RESULTS.
-for script in tools/gpu/{gfarm,parts}.sh tools/gpu/print_rows.py tests/fixtures/{gfarm,gluster}.py; do
+for script in tools/gpu/{gfarm,parts}.sh tools/{bench_dfs.sh,gpu/print_rows.py} \
+  tests/fixtures/{gfarm,gluster}.py; do
   mkdir -p "$target/$(dirname "$script")"
   cp "$script" "$target/$script"
 done
