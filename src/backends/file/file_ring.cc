@@ -65,6 +65,13 @@ class file_ring_queue final : public seams::store_queue {
   status post(seams::store_op op) override;
   size_t poll(std::span<seams::store_completion> completions) override;
   bool try_perform(const seams::store_op &op, seams::store_completion &completion) override;
+  // Rings are polled.
+  void set_listener(std::function<void()> listener) override {
+    metadata_->set_listener(std::move(listener));
+  }
+  bool is_listened() const noexcept override {
+    return active_ == 0 && done_.empty() && metadata_->is_listened();
+  }
   size_t pending_count() const noexcept override {
     return active_ + done_.size() + metadata_->pending_count();
   }

@@ -19,6 +19,7 @@ class blocking_queue final : public store_queue {
       : pool_{std::move(pool)}, depth_{depth} {}
 
   ~blocking_queue() override {
+    list_->set_listener({});  // abandoned operations may complete later
     if (pending_ == 0 || pool_->drain(*list_))
       return;
     log(log_level::error,
@@ -54,6 +55,14 @@ class blocking_queue final : public store_queue {
     return count;
   }
 
+  void set_listener(std::function<void()> listener) override {
+    list_->set_listener(std::move(listener));
+    has_listener_ = true;
+  }
+  bool is_listened() const noexcept override {
+    return has_listener_;
+  }
+
   size_t pending_count() const noexcept override {
     return pending_;
   }
@@ -62,6 +71,7 @@ class blocking_queue final : public store_queue {
   std::shared_ptr<worker_pool> pool_;
   std::shared_ptr<completion_list> list_ = std::make_shared<completion_list>();
   size_t depth_, pending_ = 0;
+  bool has_listener_ = false;
   uint64_t last_expire_ns_ = 0, next_expire_ns_ = ~uint64_t{0};
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -129,6 +130,18 @@ class store_queue {
   virtual bool try_perform(const store_op &op, store_completion &completion) {
     (void)op;
     (void)completion;
+    return false;
+  }
+
+  // `listener` is called, from any thread, when an operation that was posted since has completed
+  // and waits for poll(). It must neither block nor call the queue. Set it before the first post.
+  // The queue's deadlines still need a poll now and then.
+  virtual void set_listener(std::function<void()> listener) {
+    (void)listener;
+  }
+  // Whether the listener will be called for every operation that is pending, so that the caller may
+  // sleep instead of polling.
+  virtual bool is_listened() const noexcept {
     return false;
   }
 

@@ -1,6 +1,7 @@
 // Unit tests below the stores: URLs, the registry, and the guarantees of the worker pool.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -298,6 +299,35 @@ TEST(blocking_store, grows_when_every_worker_is_stuck) {
   EXPECT_EQ(done[0].op_id, 9u);
   subject.engine->release();
   EXPECT_EQ(reap(*subject.queue, 2).size(), 2u);
+}
+
+TEST(blocking_store, a_listener_is_called_when_a_completion_can_be_reaped) {
+  stalled_store subject;
+  EXPECT_FALSE(subject.queue->is_listened());
+  std::atomic<uint32_t> call_count{0};
+  subject.queue->set_listener([&] { call_count++; });
+  EXPECT_TRUE(subject.queue->is_listened());
+  for (uint32_t i = 1; i <= 200; i++) {
+    ASSERT_EQ(subject.queue->post(read_of(100 + i, i)), status::ok);
+    for (int wait = 0; wait < 10'000 && call_count < i; wait++)
+      monotonic_clock().sleep_ns(1'000'000);
+    store_completion done[4];
+    ASSERT_EQ(subject.queue->poll(done), 1u);
+    EXPECT_EQ(done[0].op_id, i);
+  }
+}
+
+TEST(blocking_store, a_destroyed_queue_calls_no_listener) {
+  stalled_store subject{{.abandon_ns = 10'000'000}};
+  std::atomic<uint32_t> call_count{0};
+  subject.queue->set_listener([&] { call_count++; });
+  ASSERT_EQ(subject.queue->post(read_of(1, 1)), status::ok);
+  while (subject.engine->stalled() < 1)
+    monotonic_clock().sleep_ns(100'000);
+  subject.queue.reset();
+  subject.engine->release();
+  monotonic_clock().sleep_ns(20'000'000);
+  EXPECT_EQ(call_count, 0u);
 }
 
 TEST(blocking_store, an_operation_not_begun_by_its_deadline_is_timed_out) {

@@ -59,6 +59,13 @@ void completion_list::push(store_completion completion) {
   lock_guard lock{mutex_};
   done_.push_back(std::move(completion));
   count_.store(done_.size(), std::memory_order_release);
+  if (listener_)
+    listener_();
+}
+
+void completion_list::set_listener(std::function<void()> listener) {
+  lock_guard lock{mutex_};
+  listener_ = std::move(listener);
 }
 
 size_t completion_list::take(std::span<store_completion> completions) {
@@ -155,9 +162,8 @@ void worker_pool::run_one(unique_lock<mutex> &lock) {
   next.target->running_count_++;
   last_start_ns_ = monotonic_clock().now_ns();
   lock.unlock();
-  auto completion = perform(*engine_, next.op);
+  next.target->push(perform(*engine_, next.op));
   lock.lock();
-  next.target->push(std::move(completion));
   TND_ASSERT(next.target->running_count_ != 0);
   next.target->running_count_--;
   auto const it = queues_.find(key);

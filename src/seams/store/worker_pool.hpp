@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 
@@ -16,11 +17,14 @@ class completion_list {
  public:
   void push(store_completion completion);
   size_t take(std::span<store_completion> completions);
+  // Called by push(), under the lock. Empty: none, and the old one is not called any more.
+  void set_listener(std::function<void()> listener);
 
  private:
   friend class worker_pool;
   mutex mutex_;
   std::deque<store_completion> done_ TND_GUARDED_BY(mutex_);
+  std::function<void()> listener_ TND_GUARDED_BY(mutex_);
   std::atomic<size_t> count_{0};
   uint32_t running_count_ = 0;  // operations inside the engine; guarded by the pool's mutex
 };
