@@ -227,6 +227,7 @@ bool block_runner::round() {
   TND_ASSERT(warp_count_ != 0 && !finished());
   u32 const first = rules_.preempt_permille != 0 ? u32(rules_.random->next() % warp_count_) : 0;
   bool progress = false, can_run = false;
+  other_pause_count_ = 0;
   for (u32 i = 0; i < warp_count_; i++) {
     u32 const warp_index = first + i < warp_count_ ? first + i : first + i - warp_count_;
     if (warps_[warp_index].ready != 0 && warp_turns(warp_index))
@@ -249,6 +250,11 @@ void block_runner::switch_out() noexcept {
 }
 
 void block_runner::pause() noexcept {
+  other_pause_count_++;
+  pause_for_host();
+}
+
+void block_runner::pause_for_host() noexcept {
   warps_[running_ / 32].spinning |= 1u << running_ % 32;
   switch_out();
 }

@@ -66,8 +66,14 @@ class block_runner {
   // deadlock.
   bool round();
 
+  // Whether all lanes that spun in the last round wait for the host.
+  bool waits_for_host() const noexcept {
+    return other_pause_count_ == 0;
+  }
+
   // Called by the running lane.
   void pause() noexcept;
+  void pause_for_host() noexcept;
   void preempt() noexcept;
   void barrier() noexcept {
     arrive(barrier_kind::threads);
@@ -137,9 +143,10 @@ class block_runner {
   u32 thread_count_ = 0, warp_count_ = 0;
   u32 live_count_ = 0, barrier_count_ = 0;
   barrier_kind barrier_kind_ =
-      barrier_kind::threads;  // kind of the barrier at which barrier_count_ lanes wait
-  u32 running_ = 0;           // rank of the running lane
-  u32 atomic_count_ = 0;      // atomics since its turn began
+      barrier_kind::threads;   // kind of the barrier at which barrier_count_ lanes wait
+  u32 running_ = 0;            // rank of the running lane
+  u32 atomic_count_ = 0;       // atomics since its turn began
+  u32 other_pause_count_ = 0;  // of this round: pauses that do not wait for the host
   fiber home_;
   std::vector<lane> lanes_;
   std::vector<warp> warps_;

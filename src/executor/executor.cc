@@ -116,6 +116,13 @@ void pause() noexcept {
     sched_yield();
 }
 
+void pause_for_host() noexcept {
+  if (block_runner *const runner = block_runner::current())
+    runner->pause_for_host();
+  else
+    sched_yield();
+}
+
 void preemption_point() noexcept {
   if (block_runner *const runner = block_runner::current())
     runner->preempt();

@@ -12,6 +12,7 @@
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
 #include "core/base/mutex.hpp"
+#include "executor/event.hpp"
 #include "executor/sanitizer.hpp"
 #include "executor/yield.hpp"
 
@@ -64,6 +65,13 @@ class backoff {
   void progress() noexcept {
     idle_rounds_ = 0;
   }
+  // As wait(), for a block that waits for the host: `ticket` of kernel_event() is older than its
+  // last look.
+  void wait_for_host(u32 ticket) {
+    if (idle_rounds_++ < host_yield_rounds && yielder_.yield())
+      return;
+    kernel_event().wait(ticket, sleep_us_max * 1000);
+  }
   void wait() {
     if (idle_rounds_++ < yield_rounds) {
       if (yielder_.yield())
@@ -76,7 +84,7 @@ class backoff {
   }
 
  private:
-  static constexpr u32 yield_rounds = 64;
+  static constexpr u32 yield_rounds = 64, host_yield_rounds = 8;
   static constexpr u64 sleep_us_min = 4, sleep_us_max = 200;
   u32 idle_rounds_ = 0;
   yielder yielder_;
@@ -164,8 +172,11 @@ void launch_queue::run_blocks(launch_record &launch,
     runner.start(launch.shape, block, launch.kernel);
     idle.progress();
     while (!runner.finished()) {
+      u32 const ticket = kernel_event().ticket();
       if (runner.round())
         idle.progress();
+      else if (runner.waits_for_host())
+        idle.wait_for_host(ticket);
       else
         idle.wait();
     }

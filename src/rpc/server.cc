@@ -162,6 +162,7 @@ void server::reply(
   pending_[share] &= ~slot_bit(slot);
   system_atomic<u64>(target.head[1]).store_release(sequence | value);
   system_atomic<u64>(target.head[0]).store_release(sequence | u32(int(code)));
+  simt::host::wake_kernels();
 }
 
 bool server::is_canceled(u32 slot) const {

@@ -30,7 +30,9 @@ constexpr uint32_t small_awake_max =
     4;  // threads for smaller operations: more would contend for the locks
 constexpr uint32_t names_awake_max = 12;  // the same where files are opened, which takes longer
 constexpr uint64_t tick_ns = 200'000;
-constexpr uint64_t spin_ns = 200'000;  // an idle thread polls for so long before it sleeps
+constexpr uint64_t spin_ns = 200'000;          // an idle thread polls for so long before it sleeps
+constexpr uint64_t signaled_spin_ns = 20'000;  // the same, where it is woken without delay
+constexpr uint64_t signaled_sleep_ns = 200'000;  // for deadlines, and write-backs that become due
 constexpr uint32_t rounds_per_yield = 8;
 constexpr uint32_t lock_tries = 64;
 static_assert(own_count_max <= shared_count_max && shared_count_max <= assigned_count_max);
@@ -63,10 +65,17 @@ engine::engine(core &core,
                backends::store_registry &stores,
                seams::clock &clock,
                const engine_options &options)
-    : core_{core}, server_{server}, stores_{stores}, clock_{clock}, node_{options.node} {
+    : core_{core},
+      server_{server},
+      stores_{stores},
+      clock_{clock},
+      node_{options.node},
+      do_kernels_signal_{options.do_kernels_signal} {
   observe::trace::name_requests(request_names);
   for (uint32_t i = 0; i < std::max(options.thread_count, 1u); i++)
     workers_.push_back(std::make_unique<worker>());
+  if (do_kernels_signal_)
+    workers_[0]->signaled = &simt::host::host_event();
   for (uint32_t i = 0; i < options.thread_count; i++) {
     try {
       workers_[i]->thread = std::thread{[this, i] {
@@ -90,8 +99,10 @@ void engine::stop() {
     lock_guard const lock{park_mutex_};
     stopping_.store(true, std::memory_order_release);
   }
-  for (auto &entry : workers_)
+  for (auto &entry : workers_) {
     entry->wake.notify_one();
+    entry->signaled->signal();
+  }
   for (auto &entry : workers_)
     if (entry->thread.joinable())
       entry->thread.join();
@@ -109,7 +120,7 @@ void engine::run(uint32_t index) {
   }
   while (!stopping_.load(std::memory_order_acquire)) {
     if (!step(index) && !park(self, index))
-      idle(self);
+      idle(self, index);
   }
 }
 
@@ -118,6 +129,7 @@ bool engine::step(uint32_t index) {
   worker &self = *workers_[index];
   observe::trace::round traced;
   self.now_ns = clock_.now_ns();
+  self.ticket = self.signaled->ticket();
   bool const has_worked = index == 0 ? dispatch(self) : help(self);
   if (has_worked)
     self.last_work_ns = self.now_ns;
@@ -200,6 +212,9 @@ void engine::distribute_work(worker &self, bool has_work) {
   unshared_size_ = 0;
   if (needs_helper)
     wake_another();
+  if (backlog_count_.load(std::memory_order_relaxed) > 0)
+    for (uint32_t i = 1; i < awake; i++)
+      workers_[i]->signaled->signal();
 }
 
 // Move the core's operations into the backlog. Returns true if they justify waking a thread, where
@@ -265,6 +280,7 @@ bool engine::help(worker &self) {
       self.returned.push_back(std::move(io));
     self.done.clear();
     self.returned_count.store(self.returned.size(), std::memory_order_relaxed);
+    workers_[0]->signaled->signal();
   }
   return has_worked;
 }
@@ -295,6 +311,7 @@ seams::store_queue *engine::queue_of(worker &self, seams::store *target_store, s
     return nullptr;
   }
   self.queues.emplace_back(target_store, std::move(created).value());
+  self.queues.back().second->set_listener([signaled = self.signaled] { signaled->signal(); });
   return self.queues.back().second.get();
 }
 
@@ -413,20 +430,35 @@ bool engine::park(worker &self, uint32_t index) {
   return true;
 }
 
+// Whether everything that the thread waits for signals its event: kernels, stores, and the threads
+// that pass operations to it. If another thread had a lock, this one looks again.
+bool engine::can_sleep(const worker &self, uint32_t index) const {
+  if (index == 0 && (!do_kernels_signal_ || returned_count_.load(std::memory_order_relaxed) != 0))
+    return false;
+  if (backlog_count_.load(std::memory_order_relaxed) != 0 || !self.assigned.empty())
+    return false;
+  return std::all_of(self.queues.begin(), self.queues.end(), [](auto &entry) {
+    return entry.second->pending_count() == 0 || entry.second->is_listened();
+  });
+}
+
 // Nothing to do: spin for a moment, because a kernel's next request often follows soon, then
 // release the processor. Each sleep costs about 5 us of processor time, so short ones are only for
 // an instance that was in use a second ago. A yield takes longer than a poll of the whole ring. On
 // a machine with a processor for each thread it would be half of a request's latency. On a busy
 // machine it takes longer than a sleep.
-void engine::idle(worker &self) {
+void engine::idle(worker &self, uint32_t index) {
   uint64_t const idle_ns = self.now_ns - self.last_work_ns;
-  if (idle_ns < spin_ns) {
+  bool const is_signaled = can_sleep(self, index);
+  if (idle_ns < (is_signaled ? signaled_spin_ns : spin_ns)) {
     if (++self.empty_rounds % rounds_per_yield != 0)
       return seams::spin_pause();
     if (self.yielder.yield())
       return;
   }
-  if (idle_ns < 10'000'000)
+  if (is_signaled)
+    self.signaled->wait(self.ticket, idle_ns < 10'000'000 ? signaled_sleep_ns : 1'000'000);
+  else if (idle_ns < 10'000'000)
     clock_.sleep_ns(20'000);
   else
     clock_.sleep_ns(idle_ns < 1'000'000'000 ? 100'000 : 1'000'000);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "core/base/mutex.hpp"
+#include "executor/event.hpp"
 #include "executor/yield.hpp"
 #include "products/gfile/host/core.hpp"
 
@@ -29,6 +30,7 @@ namespace tanada::gfile {
 struct engine_options {
   uint32_t thread_count = 0;  // 0: no threads; the caller calls step(0) itself
   int node = -1;              // memory node to whose processors the threads are bound; -1: none
+  bool do_kernels_signal = false;  // host_event(), as on the host executor
 };
 
 class engine {
@@ -69,6 +71,11 @@ class engine {
 
   // The state of one service thread: its queues at the stores and its operations.
   struct worker {
+    // The thread sleeps until this is signaled, where all that it waits for signals. The queues
+    // refer to it.
+    simt::host::event own_event;
+    simt::host::event *signaled = &own_event;
+    u32 ticket = 0;  // of `signaled`, at the beginning of the step
     std::vector<std::pair<seams::store *, std::unique_ptr<seams::store_queue>>> queues;
     std::deque<std::unique_ptr<operation>> assigned;  // from the backlog, to be posted
     operations done;
@@ -102,13 +109,15 @@ class engine {
   bool reap(worker &self);
   void wake_another();
   bool park(worker &self, uint32_t index);
-  void idle(worker &self);
+  bool can_sleep(const worker &self, uint32_t index) const;
+  void idle(worker &self, uint32_t index);
 
   core &core_;
   rpc::server &server_;
   backends::store_registry &stores_;
   seams::clock &clock_;
   int node_;
+  bool do_kernels_signal_;
   mutex mutex_;                 // guards core_ and server_
   operations unshared_;         // the dispatcher's: taken from the core, not distributed yet
   uint64_t unshared_size_ = 0;  // bytes that they move

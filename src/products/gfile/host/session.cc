@@ -78,7 +78,7 @@ void session::start() {
                                      *server_,
                                      *parts_.stores,
                                      *parts_.clock,
-                                     engine_options{settings_.service_threads, node_});
+                                     engine_options{settings_.service_threads, node_, !is_cuda()});
 }
 
 core_options session::make_options() {

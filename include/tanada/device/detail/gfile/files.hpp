@@ -113,6 +113,7 @@ TND_DEVICE_CALL inline void record_unsent_close(device_state &state, const descr
   lock(file_node.lock);
   simt::system_word<u32> const closes(state.unsent[file.node].writer_count);
   closes.store_release(closes.load_relaxed() + 1);
+  simt::wake_host();
   unlock(file_node.lock);
 }
 
@@ -122,6 +123,7 @@ TND_DEVICE_CALL inline void post_close(device_state &state, u32 node) {
   u64 const ticket = simt::device_word<u64>(state.closes_posted).fetch_add_relaxed(1);
   simt::system_word<u64>(state.closes->entries[ticket % close_list_size])
       .store_release(close_entry(ticket, node));
+  simt::wake_host();
 }
 
 // For an open or unlink: the number of closes that the host must take first.

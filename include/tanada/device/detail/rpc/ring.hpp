@@ -125,6 +125,7 @@ struct ring_ref {
     simt::fence_system();
     simt::system_word<u32>(mail->posted[claimed.slot])
         .store_release_after_fence(claimed.sequence << 1);
+    simt::wake_host();
   }
 
   // Publish a request whose words are at most short_first_max and short_second_max. No fence.
@@ -133,6 +134,7 @@ struct ring_ref {
     simt::store_pair(mail->shorts[claimed.slot].words,
                      {tag << 32 | u64(op) << 24 | file, tag << 52 | second << 40 | first});
     simt::system_word<u32>(mail->posted[claimed.slot]).store_relaxed(claimed.sequence << 1 | 1);
+    simt::wake_host();
   }
 
   // Wait for the answer. At the deadline, return timed_out with value no_answer: the request is
@@ -147,7 +149,7 @@ struct ring_ref {
         detach(claimed, true);
         return {tanada::status::timed_out, no_answer};
       }
-      simt::pause(round < 64 ? 0 : 500);
+      simt::pause_for_host(round < 64 ? 0 : 500);
     }
   }
 
@@ -165,6 +167,7 @@ struct ring_ref {
         .store_release_after_fence(claimed.sequence << 1 | (canceled ? 1 : 0));
     simt::device_word<u64>(slots->slots[claimed.slot])
         .store_release_after_fence(u64(claimed.sequence) << 32);
+    simt::wake_host();
   }
 
   // Do not wait for the answer. The slot becomes free once the host has answered.
@@ -173,6 +176,7 @@ struct ring_ref {
         .store_release(claimed.sequence << 1 | (canceled ? 1 : 0));
     simt::device_word<u64>(slots->slots[claimed.slot])
         .store_release(u64(claimed.sequence) << 32 | slot_word::detached | slot_word::claimed);
+    simt::wake_host();
   }
 
  private:

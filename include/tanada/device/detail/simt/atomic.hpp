@@ -12,6 +12,8 @@ namespace tanada::simt::host {
 struct lane_ids;
 extern TND_HOST_API __thread const lane_ids *current_ids [[gnu::tls_model("initial-exec")]];
 TND_HOST_API void pause() noexcept;
+TND_HOST_API void pause_for_host() noexcept;
+TND_HOST_API void wake_host() noexcept;
 TND_HOST_API void preemption_point() noexcept;
 }  // namespace tanada::simt::host
 // Outside a kernel, where host code uses atomics on its fast path, this is one load.
@@ -298,6 +300,24 @@ TND_HD inline void pause(u32 duration_ns = 64) {
 #else
   (void)duration_ns;
   host::pause();
+#endif
+}
+
+// For loops that wait for an answer of the host.
+TND_HD inline void pause_for_host(u32 duration_ns) {
+#if TND_SIMT_CUDA
+  pause(duration_ns);
+#else
+  (void)duration_ns;
+  host::pause_for_host();
+#endif
+}
+
+// Called after a request to the host was stored. The host polls the memory that it shares with a
+// GPU, but threads that serve the host executor may sleep.
+TND_HD inline void wake_host() {
+#if !TND_SIMT_CUDA
+  host::wake_host();
 #endif
 }
 

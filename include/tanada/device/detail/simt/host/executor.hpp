@@ -62,6 +62,13 @@ TND_HOST_API void
 pause() noexcept;  // a step of a spin loop: other lanes run; outside a kernel: sched_yield
 TND_HOST_API void preemption_point() noexcept;  // called by every atomic
 
+// A step of a loop that waits for what the host stores before wake_kernels(). Where all lanes of
+// the block only wait so, its thread sleeps until then, or for a fifth of a millisecond.
+TND_HOST_API void pause_for_host() noexcept;
+TND_HOST_API void wake_kernels() noexcept;
+// Called after a kernel has stored what the host polls for: a thread that serves kernels may sleep.
+TND_HOST_API void wake_host() noexcept;
+
 struct launch_options {
   u32 resident_blocks = 0;     // 0: from the environment, or the default
   u64 stack_size = 64 * 1024;  // bytes for each lane
