@@ -376,6 +376,32 @@ TEST(gfile_direct, is_off_by_default_where_a_processor_would_copy) {
   EXPECT_EQ(seen.read_size, 50'000u);
 }
 
+// ---- large reads
+
+// On the host executor they pass the device tier, which keeps the pages of small reads.
+TEST(gfile_large, reads_leave_the_pages_of_small_ones_in_the_device_tier) {
+  instance on{[](tnd_gfile_config &config) {
+    config.mapping = TND_GFILE_MAPPING_OFF;
+  }};
+  constexpr u64 size = (2u << 20) + 123;
+  for (const std::string &prefix : store_prefixes()) {
+    file_task const small{prefix + "small", O_WRONLY | O_CREAT, 4096, 4096, 4};
+    file_task large{prefix + "large", O_WRONLY | O_CREAT, size, size, 5};
+    run(on, write_file<this_block>, small, 1, 32);
+    run(on, write_file<this_block>, large, 1, 32);
+    run(on, check_file<this_block>, small, 1, 32);
+    u64 const evictions = on.statistics().device_evictions;
+    run(on, check_file<this_block>, large, 1, 32);
+    // The page after the last whole one may need a frame.
+    EXPECT_TRUE(examples::on_gpu || on.statistics().device_evictions <= evictions + 1);
+    // Written data is seen by the next large read.
+    large.flags = O_RDWR;
+    large.seed = 6;
+    run(on, write_file<this_block>, large, 1, 32);
+    run(on, check_file<this_warp>, large, 1, 32);
+  }
+}
+
 // ---- counters
 
 TEST(gfile_counters, agree_with_what_was_done) {

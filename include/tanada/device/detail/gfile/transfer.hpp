@@ -193,6 +193,49 @@ TND_DEVICE inline status read_page_part(Group group,
   return status::ok;
 }
 
+// On the host executor, the device tier is the same memory as the host tier. Whole pages of a call
+// of at least so many bytes are copied only to the caller: a copy in the device tier would cost as
+// much again, and displace the pages of small reads.
+inline constexpr u64 large_read_size = 1u << 20;
+TND_DEVICE inline bool reads_past_tier(u64 size) {
+  return simt::reads_cached_files && size >= large_read_size;
+}
+
+// Copy a whole page to `target` from the device tier, if it is there, and otherwise past it.
+template <class Group>
+TND_DEVICE inline status read_page_past_tier(Group group,
+                                             device_state &state,
+                                             const page_request &request,
+                                             u8 *target) {
+  u64 const page_size = simt::constant(state.page_size);
+  page_location location{status::ok, page_source::owned, tier::no_frame, false};
+  if (group.rank() == 0)
+    location = find_page(state, request);
+  location = share(group, location);
+  if (location.source != page_source::device)
+    return read_bypassing_tier(group, state, request, {target, 0, page_size, nullptr});
+  const u8 *const bytes = simt::constant(state.device_frames) +
+                          (u64(location.frame) << simt::constant(state.page_shift));
+  group.sync();
+  simt::copy(group, target, bytes, page_size);
+  release_page(group, state, location.frame);
+  return status::ok;
+}
+
+// `call_size`: bytes of the whole call.
+template <class Group>
+TND_DEVICE inline status read_page(Group group,
+                                   device_state &state,
+                                   const page_request &request,
+                                   u8 *target,
+                                   const page_part &part,
+                                   u64 call_size) {
+  bool const is_whole = part.size == simt::constant(state.page_size);
+  return is_whole && reads_past_tier(call_size)
+             ? read_page_past_tier(group, state, request, target)
+             : read_page_part(group, state, request, target, part);
+}
+
 template <class Group>
 TND_DEVICE inline transfer_result read(Group group,
                                        device_state &state,
@@ -223,7 +266,7 @@ TND_DEVICE inline transfer_result read(Group group,
                                              pages_before(state, part.page, end),
                                              deadline_ns);
     u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
-    status const code = read_page_part(group, state, request, target, part);
+    status const code = read_page(group, state, request, target, part, end - offset);
     if (code != status::ok)
       return {code, position - offset};
     position += part.size;
