@@ -85,16 +85,24 @@ Number in_child(const std::function<Number()> &find) {
   return found;
 }
 
-// Blocks take chunks of the file in turn.
-TND_KERNEL void read_whole(gfile_ref files, text url, u8 *target, u64 size, u64 chunk_size) {
+// The file stays open, and its servers are connected, as with the client library's loop.
+TND_KERNEL void open_file(gfile_ref files, text url, u8 *target, u64 size, int *fd) {
+  if (gopen(files, url.bytes, O_RDONLY, fd) == status::ok)
+    (void)gread(files, *fd, target, 0, size);
+}
+
+// Blocks take chunks of the open file in turn.
+TND_KERNEL void read_whole(
+    gfile_ref files, const int *open_fd, u8 *target, u64 size, u64 chunk_size) {
   tanada::this_block const block{};
-  int fd = -1;
-  if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok)
-    return;
+  int const fd = *open_fd;
   for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
        at += tanada::simt::grid_size_x() * chunk_size)
     (void)gread(block, files, fd, target + at, at, chunk_size < size - at ? chunk_size : size - at);
-  (void)gclose(block, files, fd);
+}
+
+TND_KERNEL void close_file(gfile_ref files, const int *fd) {
+  (void)gclose(files, *fd);
 }
 
 // Each word of the file contains its position.
@@ -144,7 +152,7 @@ void fill(const std::string &url, u64 size) {
   end(gfile);
 }
 
-// Kernels read the file with cold tiers; the instance exists and has opened the file once.
+// Kernels read the file with cold tiers. It is open, and its first bytes were read.
 dfs_time read_by_kernel(const std::string &url, u8 *target, u64 size, const reading &how) {
   tnd_gfile_config config = TND_GFILE_CONFIG_INIT;
   config.device = TND_GFILE_DEVICE_HOST;
@@ -157,20 +165,24 @@ dfs_time read_by_kernel(const std::string &url, u8 *target, u64 size, const read
   check(tnd_gfile_create(&config, &gfile), "tnd_gfile_create");
   tnd_gfile_ref const plain = tnd_gfile_get_ref(gfile);
   gfile_ref const files{plain.state, plain.timeout_ns};
-  tanada::simt::launch(dim3(1),
-                       dim3(1),
-                       read_whole,
-                       files,
-                       text{url},
-                       target,
-                       u64(0),
-                       how.chunk_size);  // connect
+  examples::device_array<int> fd(1);
+  u64 const first_size = size < 4096 ? size : 4096;
+  tanada::simt::launch(
+      dim3(1), dim3(1), open_file, files, text{url}, target, first_size, fd.data());
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_clock const clock;
-  tanada::simt::launch(
-      dim3(how.blocks), dim3(32), read_whole, files, text{url}, target, size, how.chunk_size);
+  tanada::simt::launch(dim3(how.blocks),
+                       dim3(32),
+                       read_whole,
+                       files,
+                       static_cast<const int *>(fd.data()),
+                       target,
+                       size,
+                       how.chunk_size);
   check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   dfs_time const took = clock.stop();
+  tanada::simt::launch(dim3(1), dim3(1), close_file, files, static_cast<const int *>(fd.data()));
+  check(tnd_gfile_wait(gfile, TND_NO_DEADLINE), "wait");
   end(gfile);
   return took;
 }
@@ -237,13 +249,13 @@ void measure(report &to, const std::string &url, const std::string &what, const 
                            (best.asynchronous ? " reads in flight" : " threads") + ", pieces of " +
                            std::to_string(best.piece_size >> 10) + " KiB";
   to.add(
-      {read, gb / median(my_times), "GB/s", loop, gb / median(rival_times), 0.9, better::higher});
+      {read, gb / median(my_times), "GB/s", loop, gb / median(rival_times), 0.95, better::higher});
   to.add({read + ": processor time of the client",
           median(my_processor) / gb,
           "s/GB",
           loop,
           median(rival_processor) / gb,
-          {},
+          1.3,
           better::lower});
 }
 
