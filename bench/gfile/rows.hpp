@@ -11,6 +11,7 @@ namespace bench {
 struct reading {
   uint64_t size, chunk_size;  // bytes: of the file, and of a call
   uint32_t blocks;
+  uint32_t rounds = 1;  // how often the file is read
 };
 
 // Reading whole files: from the page cache of a disk, through a small device tier, from tmpfs

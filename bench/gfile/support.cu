@@ -6,19 +6,20 @@ namespace bench {
 namespace {
 
 TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_whole(
-    gfile_ref files, text url, u8 *target, u64 target_size, u64 size, u64 chunk_size) {
+    gfile_ref files, text url, u8 *target, u64 target_size, u64 size, u64 chunk_size, u32 rounds) {
   tanada::this_block const block{};
   int fd = -1;
   if (gopen(block, files, url.bytes, O_RDONLY, &fd) != status::ok)
     return;
-  for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
-       at += tanada::simt::grid_size_x() * chunk_size)
-    (void)gread(block,
-                files,
-                fd,
-                target + at % target_size,
-                at,
-                chunk_size < size - at ? chunk_size : size - at);
+  for (u32 round = 0; round < rounds; round++)
+    for (u64 at = tanada::simt::block_rank() * chunk_size; at < size;
+         at += tanada::simt::grid_size_x() * chunk_size)
+      (void)gread(block,
+                  files,
+                  fd,
+                  target + at % target_size,
+                  at,
+                  chunk_size < size - at ? chunk_size : size - at);
   (void)gclose(block, files, fd);
 }
 
@@ -51,7 +52,8 @@ void launch_read(
                        target,
                        target_size,
                        u64(how.size),
-                       u64(how.chunk_size));
+                       u64(how.chunk_size),
+                       how.rounds);
 }
 
 void check_words(const u8 *target, u64 size) {

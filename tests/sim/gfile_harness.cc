@@ -131,7 +131,8 @@ void gfile_run::draw_shape() {
     threads_ = random.chance(50) ? 32 : u32(33 + random.below(16));
     groups_a_block_ = (threads_ + 31) / 32;
   } else {
-    threads_ = u32(2 + random.below(50));
+    // Whole warps take shorter paths.
+    threads_ = random.chance(50) ? u32(32 + 32 * random.below(2)) : u32(2 + random.below(50));
   }
   if (setting_.alone) {
     blocks_ = 1;

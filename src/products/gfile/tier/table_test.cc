@@ -3,6 +3,7 @@
 #include <tanada/device/detail/tier/table.hpp>
 
 #include <gtest/gtest.h>
+#include <tanada/status.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,6 +11,9 @@
 #include <random>
 #include <thread>
 #include <vector>
+
+#include <tanada/device/detail/simt/launch.hpp>
+#include <tanada/device/detail/tier/claim.hpp>
 
 namespace tanada::tier {
 namespace {
@@ -312,6 +316,105 @@ TEST(tier_table, pages_are_divided_by_the_number_of_sets_without_error) {
       for (u64 page : {multiple, multiple + count - 1, random() & page_index_max})
         ASSERT_EQ(simt::high_product(page, inverse), page / count) << page << " by " << count;
     }
+  }
+}
+
+// ---- claims by a warp
+
+using device_claim = warp_claim<simt::scope::device>;
+
+TND_KERNEL void claim_once(table cache, u64 key, begin_result *results) {
+  results[simt::thread_rank_in_block()] = device_claim::begin(cache, key);
+}
+
+// The result, which all lanes must have.
+begin_result claim_by_warp(const table &cache, u64 key) {
+  begin_result results[simt::warp_size];
+  simt::launch(1, simt::warp_size, claim_once, cache, key, results);
+  EXPECT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
+  for (begin_result const &result : results) {
+    EXPECT_EQ(result.outcome, results[0].outcome);
+    EXPECT_EQ(result.frame, results[0].frame);
+    EXPECT_EQ(result.evicted_key, results[0].evicted_key);
+  }
+  return results[0];
+}
+
+// Pins of pages make sets full; doomed pages and strays are among the candidates.
+TEST(tier_claim, of_a_warp_takes_the_frame_that_a_thread_would_take) {
+  for (replacement policy : {replacement::fifo, replacement::lru, replacement::clock}) {
+    storage by_thread{20, policy}, by_warp{20, policy};
+    std::mt19937_64 random{5};
+    std::vector<u32> pinned;
+    for (int step = 0; step < 1500; step++) {
+      u64 const key = page_key(1, random() % 40), draw = random();
+      begin_result expected{}, result{};
+      if (draw % 16 == 0) {
+        expected = by_thread.ref.begin_anywhere(key);
+        result = by_warp.ref.begin_anywhere(key);
+      } else {
+        expected = by_thread.ref.begin(key);
+        result = claim_by_warp(by_warp.ref, key);
+      }
+      ASSERT_EQ(result.outcome, expected.outcome) << step;
+      ASSERT_EQ(result.frame, expected.frame) << step;
+      ASSERT_EQ(result.evicted_key, expected.evicted_key) << step;
+      bool const keeps_pin = expected.outcome == begin_outcome::owner && draw % 3 == 0;
+      for (table const &cache : {by_thread.ref, by_warp.ref}) {
+        if (expected.outcome == begin_outcome::owner)
+          cache.publish(expected.frame, page_state::ready);
+        if (expected.outcome == begin_outcome::owner && !keeps_pin)
+          cache.release(expected.frame);
+        if (draw % 7 == 0)
+          cache.invalidate(page_key(1, draw >> 32 & 31));
+        if (pinned.size() > 8)
+          cache.release(pinned.front());
+      }
+      if (pinned.size() > 8)
+        pinned.erase(pinned.begin());
+      if (keeps_pin)
+        pinned.push_back(expected.frame);
+    }
+  }
+}
+
+TND_KERNEL void claim_often(table cache, u64 *content, u32 *wrong) {
+  simt::whole_warp const warp{};
+  u64 state = simt::global_thread_rank() / simt::warp_size + 1;
+  for (u32 i = 0; i < 300; i++) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    u64 const key = page_key(1, (state >> 33) % 12);
+    find_result location{find_outcome::absent, no_frame};
+    begin_result begun{begin_outcome::present, no_frame, 0};
+    if (warp.rank() == 0)
+      location = cache.find(key);
+    if (warp.broadcast(u32(location.outcome)) == u32(find_outcome::absent))
+      begun = device_claim::begin(cache, key);
+    if (warp.rank() != 0)
+      continue;
+    simt::device_atomic<u64> const word(
+        content[begun.outcome == begin_outcome::owner ? begun.frame : 0]);
+    if (begun.outcome == begin_outcome::owner) {
+      word.store_relaxed(key);
+      cache.publish(begun.frame, page_state::ready);
+      location = {find_outcome::hit, begun.frame};
+    }
+    if (location.outcome != find_outcome::hit)
+      continue;
+    if (simt::device_atomic<u64>(content[location.frame]).load_relaxed() != key)
+      (void)simt::device_atomic<u32>(*wrong).fetch_add_relaxed(1);
+    cache.release(location.frame);
+  }
+}
+
+TEST(tier_claim, of_many_warps_never_share_a_frame) {
+  for (u32 frames : {4u, 20u}) {
+    storage cache{frames, replacement::lru};
+    std::vector<u64> content(frames);
+    u32 wrong = 0;
+    simt::launch(4, 64, claim_often, cache.ref, content.data(), &wrong);
+    ASSERT_TRUE(simt::host::synchronize(TND_NO_DEADLINE));
+    EXPECT_EQ(wrong, 0u);
   }
 }
 

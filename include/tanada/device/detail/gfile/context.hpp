@@ -43,13 +43,16 @@ TND_DEVICE_CALL inline void record_fault(device_state &state,
   simt::system_word<u32>(record.filled).store_release(1);
 }
 
+// The counters of a file that this block adds to.
+TND_DEVICE inline counters &counters_of(device_state &state, u32 node) {
+  u32 const block = simt::block_index_x() + simt::block_index_y() + simt::block_index_z();
+  return simt::constant(state.counts)[node * counter_stripes + block % counter_stripes];
+}
 TND_DEVICE inline void count(u64 counters::*counter,
                              device_state &state,
                              u32 node,
                              u64 amount = 1) {
-  u32 const stripe = node * counter_stripes + u32(simt::block_rank() % counter_stripes);
-  (void)simt::device_word<u64>(simt::constant(state.counts)[stripe].*counter)
-      .fetch_add_relaxed(amount);
+  (void)simt::device_word<u64>(counters_of(state, node).*counter).fetch_add_relaxed(amount);
 }
 
 TND_DEVICE inline void count_wait(device_state &state, u64 duration_ns) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "files.hpp"
+#include "miss.hpp"
 #include "module.hpp"
 #include "rows.hpp"
 #include "transfer.hpp"
@@ -87,20 +88,17 @@ TND_DEVICE inline void end_range(Group group,
     record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
 }
 
-struct read_call {
-  int fd;
-  void *buffer;
-  u64 offset, size;
-};
-
 // The long path of gread. `view`: the leader's view of the file, if it is known.
 template <class Group>
 TND_DEVICE_CALL transfer_result
 read_by_request(Group group, gfile_ref files, const read_call &request, const read_view &view) {
   range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
   range_check file{status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
-  if (!view.is_known() || request.offset >= view.file_size())
+  page_hint hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
+  if (!view.is_known() || request.offset >= view.file_size()) {
     file = begin_range(group, files, call, request.buffer);
+    hint = page_hint::unknown;
+  }
   transfer_result result{file.status, 0};
   if (file.status == status::ok)
     result = read(group,
@@ -109,18 +107,32 @@ read_by_request(Group group, gfile_ref files, const read_call &request, const re
                   request.buffer,
                   request.offset,
                   request.size,
-                  group.rank() == 0 ? deadline_of(files.timeout_ns) : 0);
+                  group.rank() == 0 ? deadline_of(files.timeout_ns) : 0,
+                  hint);
   end_range(group, files, call, result.status);
   return result;
 }
 
 inline constexpr u64 not_resident = ~u64{0};
 
-// The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
-// receives the leader's view of the file, if it is known. Not inlined, so that a kernel has this
-// code once, whatever the number of its calls.
+// The short path of a miss. The size is not_resident if the call needs the long path.
 template <class Group>
-TND_DEVICE_CALL u64 read_at_once(
+TND_DEVICE_CALL transfer_result
+read_missing(Group group, gfile_ref files, const read_call &request, const read_view &view) {
+  miss_outcome const miss =
+      read_missing_page(group, state_of(files), request, view, files.timeout_ns);
+  if (!miss.is_done)
+    return {status::ok, not_resident};
+  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
+  end_range(group, files, call, miss.status);
+  return {miss.status, miss.status == status::ok ? request.size : 0};
+}
+
+// The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
+// receives the leader's view of the file, if it is known. Inlined, because in a function that is
+// called each load would take two instructions more.
+template <class Group>
+TND_DEVICE inline u64 read_at_once(
     Group group, device_state *state, int fd, void *buffer, u64 offset, u64 size, read_view &view) {
   read_view leader_view;
   if (group.rank() == 0 && buffer != nullptr)
@@ -210,8 +222,12 @@ gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) 
   u64 const read_size = d::read_at_once(group, &d::state_of(files), fd, buffer, offset, size, view);
   if (read_size != d::not_resident)
     return {status::ok, read_size};
-  d::transfer_result const result =
-      d::read_by_request(group, files, {fd, buffer, offset, size}, view);
+  d::read_call const request{fd, buffer, offset, size};
+  d::transfer_result result{status::ok, d::not_resident};
+  if (view.expects_miss())
+    result = d::read_missing(group, files, request, view);
+  if (result.size == d::not_resident)
+    result = d::read_by_request(group, files, request, view);
   return {result.status, result.size};
 }
 

@@ -2,10 +2,15 @@
 // host tier or by RPC, in that order.
 #pragma once
 
+#include "../tier/claim.hpp"
 #include "../tier/lookup.hpp"
 #include "context.hpp"
 
 namespace tanada::gfile::device {
+
+// What the caller knows of a page: nothing, that it is not in the device tier, or also that it is
+// expected to be missing in the host tier.
+enum class page_hint : u32 { unknown, absent, missing };
 
 struct page_request {
   u32 node;
@@ -17,6 +22,7 @@ struct page_request {
   u32 epoch;         // of key and size: at least the low bits
   u64 deadline_ns;
   bool must_pin = false;  // needs a frame of the device tier, even if the call must wait for one
+  page_hint hint = page_hint::unknown;
 };
 
 enum class page_source : u32 {
@@ -45,11 +51,33 @@ TND_DEVICE_CALL inline page_location find_page(device_state &state, const page_r
   return {status::ok, page_source::device, result.frame, false};
 }
 
-// Take a frame for a page that is not in the device tier. Leader only.
-TND_DEVICE_CALL inline page_location begin_page(device_state &state, const page_request &request) {
-  auto const table = simt::constant(state.device_table);
-  tier::begin_result const begun =
-      request.must_pin ? table.begin_anywhere(request.key) : table.begin(request.key);
+using device_table = tier::table_ref<simt::scope::device>;
+
+// One thread, or as many lanes as help, take a frame. The result is valid in the leader.
+template <class Group>
+TND_DEVICE inline tier::begin_result claim_frame(Group group,
+                                                 const device_table &table,
+                                                 const page_request &request) {
+  if (request.must_pin || group.size() < simt::warp_size || !simt::whole_warp::is_possible()) {
+    tier::begin_result begun{tier::begin_outcome::contended, tier::no_frame, 0};
+    if (group.rank() == 0)
+      begun = request.must_pin ? table.begin_anywhere(request.key) : table.begin(request.key);
+    return begun;
+  }
+  if (group.rank() >= simt::warp_size)
+    return {tier::begin_outcome::contended, tier::no_frame, 0};
+  return tier::warp_claim<simt::scope::device>::begin(table, request.key);
+}
+
+// Take a frame for a page that is not in the device tier. The result is valid in the leader.
+template <class Group>
+TND_DEVICE inline page_location begin_page(Group group,
+                                           device_state &state,
+                                           const page_request &request) {
+  device_table const table = simt::constant(state.device_table);
+  tier::begin_result const begun = claim_frame(group, table, request);
+  if (group.rank() != 0)
+    return {status::ok, page_source::retry, tier::no_frame, false};
   switch (begun.outcome) {
     case tier::begin_outcome::owner:
       if (begun.evicted_key != 0)
@@ -193,6 +221,8 @@ TND_DEVICE inline bool copy_from_host_tier(Group group,
 TND_DEVICE inline bool expects_miss(device_state &state, const page_request &request) {
   if (request.mapping != 0 || simt::constant(state.window_frames) != nullptr)
     return false;
+  if (request.hint != page_hint::unknown)
+    return request.hint == page_hint::missing;
   return simt::device_word<u32>(simt::constant(state.nodes)[request.node].missing).load_relaxed() !=
          0;
 }
@@ -217,6 +247,8 @@ struct frame_loan {
   status code;
   rpc::ticket ticket;  // slot is no_slot: nothing to return
   u32 frame;           // pinned by the host until the ticket is finished
+  bool at_once;        // the page was in the frame when the request arrived
+  u64 wait_ns;         // 0: there was no answer
 };
 
 // Wait for the requested frame. Leader only.
@@ -224,26 +256,31 @@ TND_DEVICE_CALL inline frame_loan borrow_frame(device_state &state,
                                                const page_request &request,
                                                rpc::ticket ticket) {
   rpc::ticket const no_ticket{rpc::no_slot, 0};
-  if (ticket.slot == rpc::no_slot) {
-    count(&counters::misses, state, request.node);
-    return {status::timed_out, no_ticket, 0};
-  }
+  if (ticket.slot == rpc::no_slot)
+    return {status::timed_out, no_ticket, 0, false, 0};
   u64 const start_ns = simt::now_ns();
   rpc::ring_ref const ring = simt::constant(state.ring);
   rpc::reply const reply = ring.wait(ticket, request.deadline_ns);
-  bool const at_once = reply.code == status::ok && (reply.value & granted_at_once) != 0;
-  count(at_once ? &counters::host_hits : &counters::misses, state, request.node);
-  if (at_once)
-    expect_miss(state, request, false);
   if (reply.value == rpc::no_answer)
-    return {reply.code, no_ticket, 0};
-  if (!at_once)
-    count_wait(state, simt::now_ns() - start_ns);
+    return {reply.code, no_ticket, 0, false, 0};
+  u64 const wait_ns = simt::now_ns() - start_ns + 1;
   if (reply.code != status::ok) {
     ring.finish(ticket, false);
-    return {reply.code, no_ticket, 0};
+    return {reply.code, no_ticket, 0, false, wait_ns};
   }
-  return {status::ok, ticket, reply.value & ~granted_at_once};
+  bool const at_once = (reply.value & granted_at_once) != 0;
+  return {status::ok, ticket, reply.value & ~granted_at_once, at_once, wait_ns};
+}
+
+// Leader only. After the copy, which does not wait for it.
+TND_DEVICE_CALL inline void count_loan(device_state &state,
+                                       const page_request &request,
+                                       const frame_loan &loan) {
+  count(loan.at_once ? &counters::host_hits : &counters::misses, state, request.node);
+  if (loan.at_once)
+    expect_miss(state, request, false);
+  else if (loan.wait_ns != 0)
+    count_wait(state, loan.wait_ns);
 }
 
 // Copy from the file's own pages in host memory, without the CPU.
@@ -302,13 +339,16 @@ TND_DEVICE inline copy_result copy_by_rpc(Group group,
                                           const page_request &request,
                                           const copy_plan &plan,
                                           rpc::ticket ticket) {
-  frame_loan loan{status::ok, {rpc::no_slot, 0}, 0};
+  frame_loan loan{status::ok, {rpc::no_slot, 0}, 0, false, 0};
   if (group.rank() == 0)
     loan = borrow_frame(state, request, ticket);
   u64 const packed = group.broadcast(u64(loan.frame) << 32 | u32(int(loan.code)));
   status const code = status(int(u32(packed)));
-  if (code != status::ok)
+  if (code != status::ok) {
+    if (group.rank() == 0)
+      count_loan(state, request, loan);
     return {code, loan.ticket};
+  }
   u32 const frame = u32(packed >> 32),
             host_frames = simt::constant(state.host_table).shape.frame_count();
   if (frame < host_frames) {
@@ -317,6 +357,8 @@ TND_DEVICE inline copy_result copy_by_rpc(Group group,
     copy_from_window(group, state, request, frame - host_frames, plan, loan.ticket);
   }
   group.sync();
+  if (group.rank() == 0)
+    count_loan(state, request, loan);
   return {code, loan.ticket};
 }
 
@@ -389,33 +431,39 @@ TND_DEVICE_CALL inline void end_page(device_state &state,
 // Leader only. Search the device tier, and request an expected miss from the host at once.
 TND_DEVICE inline page_location find_or_request(device_state &state,
                                                 const page_request &request,
+                                                u32 round,
                                                 rpc::ticket &ticket) {
   bool const is_miss_expected = expects_miss(state, request);
-  page_location location = find_page(state, request);
+  page_location location{status::ok, page_source::owned, tier::no_frame, false};
+  if (round > 0 || request.hint == page_hint::unknown)
+    location = find_page(state, request);
   if (location.source == page_source::owned && is_miss_expected)
     ticket = request_page(state, request);
   location.is_requested = ticket.slot != rpc::no_slot;
   return location;
 }
 
-// Leader only. Allocate a frame. Detach a posted request if another group loads the page, or if no
-// frame is free.
-TND_DEVICE inline page_location begin_requested_page(device_state &state,
-                                                     const page_request &request,
-                                                     bool was_requested,
-                                                     rpc::ticket &ticket) {
-  page_location location = begin_page(state, request);
-  location.is_requested = was_requested && location.source == page_source::owned;
-  if (was_requested && !location.is_requested)
+// Allocate a frame, while a request or the lookup in the host tier is in flight. Detach a posted
+// request if another group loads the page, or if no frame is free. Valid in the leader.
+template <class Group>
+TND_DEVICE inline page_location begin_located_page(Group group,
+                                                   device_state &state,
+                                                   const page_request &request,
+                                                   bool was_requested,
+                                                   rpc::ticket &ticket) {
+  page_location location = begin_page(group, state, request);
+  if (group.rank() != 0 || !was_requested)
+    return location;
+  location.is_requested = location.source == page_source::owned;
+  if (!location.is_requested) {
     simt::constant(state.ring).detach(ticket, true);
-  if (!location.is_requested)
     ticket.slot = rpc::no_slot;
+  }
   return location;
 }
 
 // Find the page in the device tier, or allocate a frame that this group must fill. If most pages of
-// the file are not in the host tier, the page is requested from the host at once. The frame is then
-// allocated and the tables are searched while the request is in flight.
+// the file are not in the host tier, the page is requested from the host at once.
 template <class Group>
 TND_DEVICE inline page_location locate_page(Group group,
                                             device_state &state,
@@ -425,19 +473,21 @@ TND_DEVICE inline page_location locate_page(Group group,
   page_location location{status::ok, page_source::retry, tier::no_frame, false};
   for (u32 round = 0; location.source == page_source::retry; round++) {
     if (group.rank() == 0)
-      location = find_or_request(state, request, ticket);
+      location = find_or_request(state, request, round, ticket);
     location = share(group, location);
-    if (location.source == page_source::device)
-      break;
+    bool is_full = false;  // in the leader
     if (location.source == page_source::owned) {
       if (request.mapping == 0 && !location.is_requested)
         lookup.begin(group, simt::constant(state.host_table), request.key);
-      if (group.rank() == 0)
-        location = begin_requested_page(state, request, location.is_requested, ticket);
+      location = begin_located_page(group, state, request, location.is_requested, ticket);
+      is_full = location.is_full;
+      location = share(group, location);
     }
-    if (group.rank() == 0 && location.source == page_source::retry) {
+    if (location.source != page_source::retry)
+      break;
+    if (group.rank() == 0) {
       location.status = wait_one_round(state, request, location.frame, round);
-      if (location.status == status::timed_out && location.is_full)
+      if (location.status == status::timed_out && is_full)
         location.status = status::busy;
     }
     location = share(group, location);

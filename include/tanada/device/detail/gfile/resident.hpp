@@ -27,9 +27,10 @@ TND_DEVICE inline bool allows(u32 flags, direction dir) {
   return (flags & access_mask) != (dir == direction::read ? 1 : 0);
 }
 
-// What a read needs from the view of its file: the size word, then the key and the node. A key of 0
-// means that the call needs the long path.
+// What a read needs from the view of its file: the size word, then the key, whether a miss is
+// expected (see node::missing), and the node. A key of 0 means that the call needs the long path.
 struct read_view {
+  static constexpr u32 missing = 1u << 31;
   simt::word_pair words{0, 0};
 
   TND_DEVICE bool is_known() const {
@@ -45,7 +46,10 @@ struct read_view {
     return u32(words.second >> 32);
   }
   TND_DEVICE u32 node() const {
-    return u32(words.second);
+    return u32(words.second) & ~missing;
+  }
+  TND_DEVICE bool expects_miss() const {
+    return (u32(words.second) & missing) != 0;
   }
 };
 
@@ -71,10 +75,11 @@ TND_DEVICE inline read_view view_of(device_state &state, int fd) {
   u64 const doubt = load_relaxed(file_node.doubt);
   u64 const size = load_relaxed(file_node.size);
   u64 const view = load_relaxed(file_node.view);
+  u32 const missing = load_relaxed(file_node.missing) != 0 ? read_view::missing : 0;
   bool const is_mapped = mapping >> 32 == view >> 32 && u32(mapping) != 0;
   if (!is_size_of(size, u32(view)) || in_doubt(doubt) || is_mapped)
     return {};
-  return {{size, (view >> 32) << 32 | number}};
+  return {{size, (view >> 32) << 32 | missing | number}};
 }
 
 // Bytes of a file, and the memory for them.
@@ -104,6 +109,7 @@ TND_DEVICE inline tier::peek_result find_resident(Lanes lanes,
                                                   const tier::table_ref<simt::scope::device> &table,
                                                   u64 key) {
   tier::group_lookup<Lanes, simt::scope::device> lookup;
+  u32 const stamp = table.stamp_of(table.set_of(key));  // loaded together with the set
   lookup.begin(lanes, table, key);
   tier::peek_result const result = lookup.finish(lanes, table, key);
   if (result.frame == tier::no_frame)
@@ -112,7 +118,7 @@ TND_DEVICE inline tier::peek_result find_resident(Lanes lanes,
   simt::fence_device_loads();
   lanes.sync();
   if (lanes.rank() == 0)
-    table.touch(result.frame / table.shape.ways, result.frame);
+    table.mark(result.frame, stamp);
   return result;
 }
 
@@ -126,9 +132,10 @@ TND_DEVICE inline bool is_still_resident(Lanes lanes,
   // version.
   simt::fence_device_loads();
   lanes.sync();
-  u32 const is_unchanged =
-      lanes.rank() == 0 && table.is_unchanged(page.frame, key, page.version) ? 1 : 0;
-  return lanes.broadcast(is_unchanged) != 0;
+  bool is_unchanged = false;
+  if (lanes.rank() == 0)
+    is_unchanged = table.is_unchanged(page.frame, key, page.version);
+  return lanes.broadcast(u32(is_unchanged ? 1 : 0)) != 0;
 }
 
 // Copy the pieces of one group of lanes. Returns false if a page is not in the device tier, or was
@@ -158,14 +165,21 @@ TND_DEVICE inline bool copy_resident(Lanes lanes,
     if (key == 0)
       return true;
     const u8 *const bytes = simt::constant(state.device_frames) + (u64(page.frame) << page_shift);
-    simt::copy_from_host(
+    simt::copy_at_once(
         lanes, target.buffer + (begin - target.begin), bytes + (begin & page_mask), end - begin);
   }
 }
 
-template <class Group>
-TND_DEVICE inline bool read_resident(Group group, device_state &state, const read_target &target) {
-  return copy_resident(group, state, target, {simt::constant(state.page_shift), 0, 1});
+TND_DEVICE inline bool read_resident(this_thread thread,
+                                     device_state &state,
+                                     const read_target &target) {
+  return copy_resident(thread, state, target, {simt::constant(state.page_shift), 0, 1});
+}
+
+// Blocks with a partial warp take the long path.
+TND_DEVICE inline bool read_resident(this_warp, device_state &state, const read_target &target) {
+  return simt::whole_warp::is_possible() &&
+         copy_resident(simt::whole_warp{}, state, target, {simt::constant(state.page_shift), 0, 1});
 }
 
 // Each warp of a block looks its pages up itself, so that warps wait for nothing but their loads.
@@ -174,9 +188,14 @@ inline constexpr u32 warp_piece_shift = 12;
 TND_DEVICE inline bool read_resident(this_block block,
                                      device_state &state,
                                      const read_target &target) {
-  u32 const warp_count = (block.size() + simt::warp_size - 1) / simt::warp_size;
-  bool const is_copied = copy_resident(
-      this_warp{}, state, target, {warp_piece_shift, block.rank() / simt::warp_size, warp_count});
+  if (!simt::whole_warp::is_possible())
+    return false;
+  u32 const warp_count = block.size() / simt::warp_size;
+  bool const is_copied =
+      copy_resident(simt::whole_warp{},
+                    state,
+                    target,
+                    {warp_piece_shift, block.rank() / simt::warp_size, warp_count});
   return !simt::block_any(!is_copied);
 }
 
@@ -184,8 +203,9 @@ TND_DEVICE inline bool read_resident(this_block block,
 TND_DEVICE inline void count_resident(device_state &state, u32 node, const read_target &target) {
   u32 const page_shift = simt::constant(state.page_shift);
   u64 const pages = ((target.end - 1) >> page_shift) - (target.begin >> page_shift) + 1;
-  count(&counters::device_hits, state, node, pages);
-  count(&counters::read_size, state, node, target.end - target.begin);
+  counters &sums = counters_of(state, node);
+  (void)simt::device_word<u64>(sums.device_hits).fetch_add_relaxed(pages);
+  (void)simt::device_word<u64>(sums.read_size).fetch_add_relaxed(target.end - target.begin);
 }
 
 }  // namespace tanada::gfile::device

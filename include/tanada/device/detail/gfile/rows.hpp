@@ -169,7 +169,7 @@ TND_DEVICE_CALL status read_row(Reader reader,
   if (source == row_source::mapping)
     return read_mapped_row(reader, state, file, row);
   transfer_result const result =
-      read(reader, state, file, row.buffer, row.begin, row.end - row.begin, deadline_ns);
+      read(reader, state, file, row.buffer, row.begin, row.end - row.begin, deadline_ns, page_hint::unknown);
   bool const is_short = result.status == status::ok && result.size < row.end - row.begin;
   return is_short ? status::range : result.status;
 }

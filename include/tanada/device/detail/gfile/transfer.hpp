@@ -145,8 +145,12 @@ struct page_part {
   u64 size;
 };
 
-TND_DEVICE inline page_request request_for(
-    const range_check &file, u32 mapping, u64 page, u64 page_count, u64 deadline_ns) {
+TND_DEVICE inline page_request request_for(const range_check &file,
+                                           u32 mapping,
+                                           u64 page,
+                                           u64 page_count,
+                                           u64 deadline_ns,
+                                           page_hint hint = page_hint::unknown) {
   return {file.node,
           mapping,
           tier::page_key(file.file_key, page),
@@ -154,7 +158,9 @@ TND_DEVICE inline page_request request_for(
           page_count,
           file.file_size,
           file.epoch,
-          deadline_ns};
+          deadline_ns,
+          false,
+          hint};
 }
 
 // `position` < `end`: positions in the file.
@@ -213,7 +219,7 @@ TND_DEVICE inline status read_page_past_tier(Group group,
     location = find_page(state, request);
   location = share(group, location);
   if (location.source != page_source::device)
-    return read_bypassing_tier(group, state, request, {target, 0, page_size, nullptr});
+    return read_bypassing_tier(group, state, request, {nullptr, target, 0, page_size});
   const u8 *const bytes = simt::constant(state.device_frames) +
                           (u64(location.frame) << simt::constant(state.page_shift));
   group.sync();
@@ -243,20 +249,19 @@ TND_DEVICE inline transfer_result read(Group group,
                                        void *buffer,
                                        u64 offset,
                                        u64 size,
-                                       u64 deadline_ns) {
+                                       u64 deadline_ns,
+                                       page_hint first_hint) {
   if (offset >= file.file_size)
     return {status::ok, 0};
   u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
   u64 position = offset;
   int const descriptor = cached_descriptor(state, file.mapping);
   while (position < end) {
-    position += read_cached(group,
-                            state,
-                            file,
-                            descriptor,
-                            static_cast<u8 *>(buffer) + (position - offset),
-                            position,
-                            end - position);
+    u8 *target = static_cast<u8 *>(buffer) + (position - offset);
+    u64 const cached =
+        read_cached(group, state, file, descriptor, target, position, end - position);
+    position += cached;
+    target += cached;
     if (position == end)
       break;
     page_part const part = part_at(state, position, end);
@@ -264,8 +269,8 @@ TND_DEVICE inline transfer_result read(Group group,
                                              memory_mapping(state, file),
                                              part.page,
                                              pages_before(state, part.page, end),
-                                             deadline_ns);
-    u8 *const target = static_cast<u8 *>(buffer) + (position - offset);
+                                             deadline_ns,
+                                             position == offset ? first_hint : page_hint::unknown);
     status const code = read_page(group, state, request, target, part, end - offset);
     if (code != status::ok)
       return {code, position - offset};

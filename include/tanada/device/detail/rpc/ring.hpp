@@ -94,14 +94,10 @@ struct ring_ref {
   // Claim a slot for one request. Returns no_slot if none came free before the deadline. Called by
   // one thread of a group.
   TND_DEVICE ticket claim(u64 deadline_ns) const {
-    // Neighboring warps start at neighboring slots, each at its own, as long as there are enough.
-    u32 const warps_a_block = (simt::block_thread_count() + simt::warp_size - 1) / simt::warp_size;
-    u32 const thread = simt::thread_rank_in_block();
-    u32 const home = u32(simt::block_rank()) * warps_a_block + thread / simt::warp_size +
-                     thread % simt::warp_size * 32;
+    u32 const home = home_slot();
     for (;;) {
       for (u32 i = 0; i < slot_count; i++) {
-        ticket const claimed = try_claim((home + i) % slot_count);
+        ticket const claimed = try_claim((home + i) % slot_count, i == 0);
         if (claimed.slot != no_slot)
           return claimed;
         if (i % 32 == 31)
@@ -110,6 +106,11 @@ struct ring_ref {
       if (simt::now_ns() >= deadline_ns)
         return {no_slot, 0};
     }
+  }
+
+  // As claim(), but only try the slot at which this thread starts.
+  TND_DEVICE ticket try_claim_home() const {
+    return try_claim(home_slot() % slot_count, true);
   }
 
   TND_DEVICE request &body(ticket claimed) const {
@@ -142,14 +143,18 @@ struct ring_ref {
   // may read words() until then.
   TND_DEVICE reply wait(ticket claimed, u64 deadline_ns) const {
     for (u32 round = 0;; round++) {
-      simt::word_pair const head = simt::load_pair_acquire(mail->answers[claimed.slot].head);
-      if (u32(head.first >> 32) == claimed.sequence && u32(head.second >> 32) == claimed.sequence)
+      simt::word_pair const head =
+          simt::load_pair<simt::scope::system>(mail->answers[claimed.slot].head);
+      if (u32(head.first >> 32) == claimed.sequence && u32(head.second >> 32) == claimed.sequence) {
+        // Acquire: what the host wrote before the answer, such as a frame, is visible now.
+        simt::fence_loads();
         return {tanada::status(int(u32(head.first))), u32(head.second)};
+      }
       if ((round & 15) == 15 && simt::now_ns() >= deadline_ns) {
         detach(claimed, true);
         return {tanada::status::timed_out, no_answer};
       }
-      simt::pause_for_host(round < 64 ? 0 : 500);
+      simt::pause_for_host(round, 64, 500);
     }
   }
 
@@ -180,23 +185,34 @@ struct ring_ref {
   }
 
  private:
+  // Neighboring warps start at neighboring slots, each at its own, as long as there are enough.
+  TND_DEVICE static u32 home_slot() {
+    u32 const warps_a_block = (simt::block_thread_count() + simt::warp_size - 1) / simt::warp_size;
+    u32 const thread = simt::thread_rank_in_block();
+    return u32(simt::block_rank()) * warps_a_block + thread / simt::warp_size +
+           thread % simt::warp_size * 32;
+  }
+
   TND_DEVICE static ticket next_of(u32 slot, u64 word) {
     return {slot, (slot_word::sequence(word) + 1) & 0x7fffffffu};
   }
 
-  TND_DEVICE ticket try_claim(u32 slot) const {
+  // `is_home`: the slot is probably free, so that its word need not be loaded first.
+  TND_DEVICE ticket try_claim(u32 slot, bool is_home) const {
     simt::device_word<u64> const word(slots->slots[slot]);
-    u64 observed = word.load_relaxed();
-    if ((observed & slot_word::claimed) != 0) {
-      // A detached slot whose answer has arrived goes to the first thread that claims it.
-      if ((observed & slot_word::detached) == 0)
-        return {no_slot, 0};
-      u64 const code = simt::system_word<u64>(mail->answers[slot].head[0]).load_acquire();
-      if (u32(code >> 32) != slot_word::sequence(observed))
-        return {no_slot, 0};
-    }
-    u64 const desired = (observed & ~slot_word::detached) | slot_word::claimed;
-    if (!word.compare_exchange_acq_rel(observed, desired))
+    if (!is_home &&
+        (word.load_relaxed() & (slot_word::claimed | slot_word::detached)) == slot_word::claimed)
+      return {no_slot, 0};
+    // Acquire: the previous owner's accesses to the slot happen before this one's.
+    u64 observed = word.fetch_or_acquire(slot_word::claimed);
+    if ((observed & slot_word::claimed) == 0)
+      return next_of(slot, observed);
+    // A detached slot whose answer has arrived goes to the first thread that claims it.
+    if ((observed & slot_word::detached) == 0)
+      return {no_slot, 0};
+    u64 const code = simt::system_word<u64>(mail->answers[slot].head[0]).load_acquire();
+    if (u32(code >> 32) != slot_word::sequence(observed) ||
+        !word.compare_exchange_acq_rel(observed, observed & ~slot_word::detached))
       return {no_slot, 0};
     return next_of(slot, observed);
   }

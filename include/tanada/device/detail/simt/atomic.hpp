@@ -303,11 +303,19 @@ TND_HD inline void pause(u32 duration_ns = 64) {
 #endif
 }
 
-// For loops that wait for an answer of the host.
-TND_HD inline void pause_for_host(u32 duration_ns) {
-#if TND_SIMT_CUDA
+// For loops that wait for an answer of the host: on the device, no pause in the first
+// `free_rounds`.
+TND_HD inline void pause_for_host(u32 round, u32 free_rounds, u32 duration_ns) {
+#if TND_ON_DEVICE
+  if (round >= free_rounds)
+    __nanosleep(duration_ns);
+#elif TND_SIMT_CUDA
+  (void)round;
+  (void)free_rounds;
   pause(duration_ns);
 #else
+  (void)round;
+  (void)free_rounds;
   (void)duration_ns;
   host::pause_for_host();
 #endif

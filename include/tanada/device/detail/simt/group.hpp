@@ -2,7 +2,7 @@
 // group is a type, so that there is one function for a thread, a warp and a block.
 #pragma once
 
-#include "thread.hpp"
+#include "lane.hpp"
 
 namespace tanada {
 
@@ -24,6 +24,38 @@ struct this_thread {
   }
 };
 
+namespace simt {
+
+// As this_warp, where the block has no partial warp. For a mask that it does not know, the compiler
+// adds instructions to each collective that take longer than the collective.
+struct whole_warp {
+  TND_DEVICE static bool is_possible() {
+    return block_thread_count() % warp_size == 0;
+  }
+  TND_DEVICE u32 rank() const {
+    return lane_register();
+  }
+  TND_DEVICE u32 size() const {
+    return warp_size;
+  }
+  TND_DEVICE u32 mask() const {
+    expect_whole_warp();
+    return full_mask;
+  }
+  TND_DEVICE void sync() const {
+    warp_barrier(mask());
+  }
+  template <class T>
+  TND_DEVICE T broadcast(T value) const {
+    return shuffle(mask(), value, 0);
+  }
+  TND_DEVICE word_pair broadcast_pair(word_pair pair) const {
+    return {shuffle(mask(), pair.first, 0), shuffle(mask(), pair.second, 0)};
+  }
+};
+
+}  // namespace simt
+
 /// The 32 lanes of a warp (fewer in a block's last warp). All of them call, in converged control
 /// flow.
 struct this_warp {
@@ -40,14 +72,21 @@ struct this_warp {
     return simt::full_mask >> (simt::warp_size - size());
   }
   TND_DEVICE void sync() const {
-    simt::warp_barrier(mask());
+    if (simt::whole_warp::is_possible())
+      simt::whole_warp{}.sync();
+    else
+      simt::warp_barrier(mask());
   }
   /// The value of rank 0, in every lane.
   template <class T>
   TND_DEVICE T broadcast(T value) const {
+    if (simt::whole_warp::is_possible())
+      return simt::whole_warp{}.broadcast(value);
     return simt::shuffle(mask(), value, 0);
   }
   TND_DEVICE simt::word_pair broadcast_pair(simt::word_pair pair) const {
+    if (simt::whole_warp::is_possible())
+      return simt::whole_warp{}.broadcast_pair(pair);
     u32 const lanes = mask();
     return {simt::shuffle(lanes, pair.first, 0), simt::shuffle(lanes, pair.second, 0)};
   }

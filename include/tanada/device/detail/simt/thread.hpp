@@ -99,6 +99,10 @@ TND_DEVICE inline T shuffle(u32 mask, T value, u32 source_lane) {
 TND_DEVICE inline u32 match_any(u32 mask, u64 value) {
   return __match_any_sync(mask, value);
 }
+// The largest value of the lanes in `mask`.
+TND_DEVICE inline u32 reduce_max(u32 mask, u32 value) {
+  return __reduce_max_sync(mask, value);
+}
 TND_DEVICE inline u32 active_mask() {
   return __activemask();
 }
@@ -214,6 +218,16 @@ inline u32 match_any(u32 mask, u64 value) {
     if ((present >> i & 1) != 0 && values[i] == value)
       bits |= 1u << i;
   return bits;
+}
+
+inline u32 reduce_max(u32 mask, u32 value) {
+  u64 values[warp_size];
+  u32 const present = host::warp_exchange(mask, value, values);
+  u64 largest = 0;
+  for (u32 i = 0; i < warp_size; i++)
+    if ((present >> i & 1) != 0 && values[i] > largest)
+      largest = values[i];
+  return u32(largest);
 }
 
 // Lanes that happen to run together. On the host executor that is only the calling lane.

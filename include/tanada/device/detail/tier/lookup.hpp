@@ -18,28 +18,41 @@ struct group_lookup {
 };
 
 // Each lane of a warp loads one way; in a partial warp each of a few lanes loads several.
-template <simt::scope Scope>
-struct group_lookup<this_warp, Scope> {
+template <class Warp, simt::scope Scope>
+struct warp_lookup {
   peek_result entry{no_frame, 0};
 
-  TND_DEVICE void begin(this_warp group, const table_ref<Scope> &table, u64 key) {
-    u32 const first = table.set_of(key) * table.shape.ways, lanes = group.size();
+  TND_DEVICE void begin(Warp warp, const table_ref<Scope> &table, u64 key) {
+    u32 const first = table.set_of(key) * table.shape.ways, lanes = warp.size();
     TND_NO_UNROLL
-    for (u32 way = group.rank(); way < table.shape.ways; way += lanes) {
+    for (u32 way = warp.rank(); way < table.shape.ways; way += lanes) {
       u32 version = 0;
       if (table.is_match(first + way, key, version))
         entry = {first + way, version};
     }
   }
-  TND_DEVICE peek_result finish(this_warp group, const table_ref<Scope> &, u64) const {
-    u32 const lanes = group.mask();
+  TND_DEVICE peek_result finish(Warp warp, const table_ref<Scope> &, u64) const {
+    u32 const lanes = warp.mask();
     u32 const matches = simt::ballot(lanes, entry.frame != no_frame);
-    return matches == 0 ? peek_result{no_frame, 0} : share(lanes, entry, simt::first_bit(matches));
+    if (matches == 0)
+      return {no_frame, 0};
+    u32 const lane = simt::first_bit(matches);
+    return {simt::shuffle(lanes, entry.frame, lane), simt::shuffle(lanes, entry.version, lane)};
   }
+};
 
- private:
-  TND_DEVICE static peek_result share(u32 lanes, peek_result result, u32 lane) {
-    return {simt::shuffle(lanes, result.frame, lane), simt::shuffle(lanes, result.version, lane)};
+template <simt::scope Scope>
+struct group_lookup<this_warp, Scope> : warp_lookup<this_warp, Scope> {};
+
+template <simt::scope Scope>
+struct group_lookup<simt::whole_warp, Scope> : warp_lookup<simt::whole_warp, Scope> {
+  static_assert(ways_max <= simt::warp_size);
+
+  TND_DEVICE void begin(simt::whole_warp warp, const table_ref<Scope> &table, u64 key) {
+    u32 const lane = warp.rank(), frame = table.set_of(key) * table.shape.ways + lane;
+    u32 version = 0;
+    if (lane < table.shape.ways && table.is_match(frame, key, version))
+      this->entry = {frame, version};
   }
 };
 

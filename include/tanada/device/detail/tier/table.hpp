@@ -62,8 +62,10 @@ TND_HD inline bool is_doomed(u64 w) {
 TND_HD inline u32 version(u64 w) {
   return u32(w >> 32);
 }
+// Ready or dirty, and not doomed: one comparison.
 TND_HD inline bool is_readable(u64 w) {
-  return !is_doomed(w) && (state(w) == page_state::ready || state(w) == page_state::dirty);
+  static_assert(u32(page_state::ready) == 2 && u32(page_state::dirty) == 3);
+  return (u32(w) & u32(doomed | u64{14} << 24)) == u32(page_state::ready) << 24;
 }
 }  // namespace word
 
@@ -145,6 +147,9 @@ struct peek_result {
   u32 version;
 };
 
+template <simt::scope Scope>
+class warp_claim;
+
 // A view of a table; trivially copyable. Scope: the accessing threads (device: kernels only;
 // system: the host writes, kernels peek).
 template <simt::scope Scope>
@@ -167,8 +172,8 @@ struct table_ref {
     // Runs of set_count pages fill every set once; runs and files are rotated against each other.
     u64 const run = simt::high_product(page, set_reciprocal);
     u32 const index = u32(page - run * shape.set_count);
-    u64 const hash = (run * 0x9E3779B97F4A7C15ull ^ file * 0xBF58476D1CE4E5B9ull) >> 32;
-    u32 const sum = index + u32(hash * shape.set_count >> 32);  // set_count is at most 2^28
+    u32 const hash = u32(run) * 0x9E3779B9u ^ u32(file) * 0x85EBCA6Bu;
+    u32 const sum = index + u32(u64(hash) * shape.set_count >> 32);  // set_count <= 2^28
     return sum < shape.set_count ? sum : sum - shape.set_count;
   }
 
@@ -201,9 +206,16 @@ struct table_ref {
   TND_HD void touch(u32 set, u32 frame) const {
     if (policy == replacement::fifo)
       return;
-    u32 const stamp =
-        policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+    u32 const stamp = stamp_of(set);
     if (atomic<u32>(stamps[frame]).load_relaxed() != stamp)
+      atomic<u32>(stamps[frame]).store_relaxed(stamp);
+  }
+  // What touch() stores, for callers that load it beforehand and then call mark().
+  TND_HD u32 stamp_of(u32 set) const {
+    return policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+  }
+  TND_HD void mark(u32 frame, u32 stamp) const {
+    if (policy != replacement::fifo)
       atomic<u32>(stamps[frame]).store_relaxed(stamp);
   }
 
@@ -263,6 +275,8 @@ struct table_ref {
   }
 
  private:
+  friend class warp_claim<Scope>;
+
   TND_HD void invalidate_in(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
     for (u32 way = 0; way < shape.ways; way++)
@@ -277,15 +291,16 @@ struct table_ref {
   TND_HD bool is_match(u32 frame, u64 key, u32 &version) const {
     simt::word_pair const entry = simt::load_pair<Scope>(entries[frame].words);
     version = word::version(entry.second);
-    return entry.first == key && word::is_readable(entry.second);
+    return (entry.first == key) & word::is_readable(entry.second);
   }
 
   // Check, after the bytes were copied, that they were those of `key`. A frame that was given to
   // another page and back has a higher version. A key and a word read from two different pages
   // cannot both still be there.
   TND_HD bool is_unchanged(u32 frame, u64 key, u32 version) const {
-    u32 current_version;
-    return is_match(frame, key, current_version) && current_version == version;
+    u32 current_version = 0;
+    bool const is_there = is_match(frame, key, current_version);
+    return is_there & (current_version == version);
   }
 
   TND_HD peek_result peek(u64 key) const {
@@ -338,8 +353,7 @@ struct table_ref {
     u32 const first = set * shape.ways;
     simt::word_pair loaded[ways_max];
     load_set(first, loaded);
-    u32 const insertions =
-        policy == replacement::lru ? atomic<u32>(sets[set].insertions).load_relaxed() : 1;
+    u32 const stamp = stamp_of(set);
     u32 frame = no_frame;
     u64 word = 0;
     for (u32 way = 0; way < ways_max; way++) {
@@ -358,8 +372,7 @@ struct table_ref {
       release(frame);
       return {find_outcome::loading, frame};
     }
-    if (policy != replacement::fifo)
-      atomic<u32>(stamps[frame]).store_relaxed(insertions);
+    mark(frame, stamp);
     return {find_outcome::hit, frame};
   }
 
