@@ -30,6 +30,7 @@ endfunction()
 
 example(twice)
 example(vector_add)
+example(graphsage)
 if(CLI11_FOUND)
   example(string_match LIBRARIES CLI11::CLI11)
   example(stencil2d LIBRARIES CLI11::CLI11 tanada::shmem)

@@ -168,8 +168,14 @@ TND_DEVICE_CALL status read_row(Reader reader,
     return status::timed_out;
   if (source == row_source::mapping)
     return read_mapped_row(reader, state, file, row);
-  transfer_result const result =
-      read(reader, state, file, row.buffer, row.begin, row.end - row.begin, deadline_ns, page_hint::unknown);
+  transfer_result const result = read(reader,
+                                      state,
+                                      file,
+                                      row.buffer,
+                                      row.begin,
+                                      row.end - row.begin,
+                                      deadline_ns,
+                                      page_hint::unknown);
   bool const is_short = result.status == status::ok && result.size < row.end - row.begin;
   return is_short ? status::range : result.status;
 }
@@ -212,14 +218,14 @@ TND_DEVICE inline status read_share(Group group,
                                     u8 *buffer,
                                     u64 deadline_ns,
                                     u64 &failed_row) {
-  using division = row_division<Group>;
-  u64 const reader_count = division::count(group);
+  using readers = row_division<Group>;
+  u64 const reader_count = readers::count(group);
   u64 const share = (rows.count + reader_count - 1) / reader_count;
   u64 const window = share < row_window ? share : row_window;
   status code = status::ok;
-  for (u64 begin = division::index(group) * window; begin < rows.count && code == status::ok;
+  for (u64 begin = readers::index(group) * window; begin < rows.count && code == status::ok;
        begin += reader_count * window)
-    code = read_window(typename division::reader{},
+    code = read_window(typename readers::reader{},
                        state,
                        file,
                        rows,
