@@ -5,8 +5,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <string>
 
 namespace tanada {
+namespace {
+
+// fmt::format calls it, and most of its users are compiled without its definition. Whether a
+// compiler emits that here on its own depends on what it inlines.
+[[gnu::used]] std::string (*const emitted_vformat)(fmt::string_view,
+                                                   fmt::format_args) = &fmt::vformat;
+
+}  // namespace
 
 bounded_text::bounded_text(fmt::string_view format, fmt::format_args arguments) noexcept {
   try {
