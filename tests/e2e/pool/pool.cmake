@@ -19,14 +19,16 @@ tanada_test(pool_striped SOURCES e2e/pool/pool_striped_test.cc MODULES products_
 # The clients of a real cluster while things fail; e2e/pool/cluster_faults.py runs them.
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
-set(load_sources e2e/pool/load_record.cc sim/history.cc sim/history_search.cc)
 tanada_test(pool_load_record
-  SOURCES e2e/pool/load_record_test.cc ${load_sources}
-  MODULES core_base seams_clock)
+  SOURCES e2e/pool/load_record_test.cc e2e/pool/load_record.cc
+  MODULES seams_clock
+  LIBRARIES history_checker)
 target_include_directories(pool_load_record PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-add_executable(pool_cluster_load e2e/pool/cluster_load.cc e2e/pool/load_client.cc ${load_sources})
+add_executable(pool_cluster_load
+  e2e/pool/cluster_load.cc e2e/pool/load_client.cc e2e/pool/load_record.cc)
 target_link_libraries(pool_cluster_load PRIVATE
-  tanada_products_pool tanada_sim tanada_options CLI11::CLI11 nlohmann_json::nlohmann_json)
+  history_checker tanada_products_pool tanada_sim tanada_options
+  CLI11::CLI11 nlohmann_json::nlohmann_json)
 target_include_directories(pool_cluster_load PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_target_properties(pool_load_record pool_cluster_load PROPERTIES UNITY_BUILD OFF)
 
