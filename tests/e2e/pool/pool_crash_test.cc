@@ -438,8 +438,11 @@ TEST_F(pool_replaced, a_get_without_a_daemon_fails) {
   EXPECT_EQ(get_code(reader, "a"), -ENOENT);
 }
 
-// A process that puts and gets small objects through its ring until it is killed.
-pid_t start_client(const std::string &url) {
+constexpr uint32_t killed_name_count = 20;
+
+// A process that puts and gets small objects through its ring until it is killed. It writes a byte
+// to `ready` once each name has an object.
+pid_t start_client(const std::string &url, int ready) {
   pid_t const process = fork();
   if (process != 0)
     return process;
@@ -451,11 +454,13 @@ pid_t start_client(const std::string &url) {
     auto const bytes = contents("killed", i);
     uint64_t size = 0;
     std::vector<char> target(1 << 20);
-    std::string const name = "killed" + std::to_string(i % 20);
+    std::string const name = "killed" + std::to_string(i % killed_name_count);
     if (put(pool, name, bytes) != TND_OK ||
         tnd_pool_get(pool, name.c_str(), target.data(), target.size(), &size, TND_POOL_VERIFY) !=
             TND_OK)
       _exit(2);
+    if (i == killed_name_count - 1 && write(ready, "", 1) != 1)
+      _exit(3);
   }
 }
 
@@ -477,11 +482,19 @@ void expect_empty(tnd_pool *pool) {
 TEST_F(pool_replaced, clients_that_are_killed_amid_requests_in_their_rings_leave_whole_objects) {
   daemon_.start();
   for (int life = 0; life < 20; life++) {
-    pid_t const process = start_client(daemon_.url());
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    pid_t const process = start_client(daemon_.url(), ready[1]);
+    close(ready[1]);
+    if (life == 0) {  // on a slow machine no client may get that far in its time
+      char byte = 0;
+      ASSERT_EQ(read(ready[0], &byte, 1), 1);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds{50 + life * 7});
     ASSERT_EQ(waitpid(process, nullptr, WNOHANG), 0) << "the client has ended on its own";
     kill(process, SIGKILL);
     waitpid(process, nullptr, 0);
+    close(ready[0]);
   }
   ASSERT_TRUE(daemon_.is_alive());
   connection pool{daemon_.url(), way::shared_memory};
@@ -489,7 +502,7 @@ TEST_F(pool_replaced, clients_that_are_killed_amid_requests_in_their_rings_leave
   for (int i = 0; i < 1000 && client_count(pool) > 1; i++)
     std::this_thread::sleep_for(std::chrono::milliseconds{10});
   EXPECT_EQ(client_count(pool), 1u);
-  for (int i = 0; i < 20; i++) {
+  for (uint32_t i = 0; i < killed_name_count; i++) {
     std::string const name = "killed" + std::to_string(i);
     std::vector<char> const bytes = get(pool, name);
     uint64_t number = 0;
