@@ -107,31 +107,17 @@ function(tanada_module folder)
   endif()
 endfunction()
 
-# tanada_unit_tests(GROUP LIBRARIES ...): the program of a group's unit tests.
+# tanada_unit_tests(GROUP [OPTIMIZED] LIBRARIES ...): the program of a group's unit tests.
 function(tanada_unit_tests group)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "LIBRARIES")
   if(NOT TANADA_TESTS)
     return()
   endif()
   get_property(tests GLOBAL PROPERTY TANADA_UNIT_TESTS_${group})
   get_property(modules GLOBAL PROPERTY TANADA_UNIT_TESTED_${group})
-  tanada_test(${group}_test SOURCES ${tests} MODULES ${modules} LIBRARIES ${ARG_LIBRARIES})
+  tanada_test(${group}_test SOURCES ${tests} MODULES ${modules} ${ARGN})
 endfunction()
 
-# GoogleTest's header is a third of what most tests take to compile: all of them read it precompiled, by the options that they share with this program,
-# which nobody runs. GCC forgets then which code is the system's, and warns of what it inlines of that: here warnings are no errors. Caches of
-# compilers' results do not take to precompiled headers: with one, tests are compiled as all else is.
-set(TANADA_TEST_HEADERS "")
-if(TANADA_TESTS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(TANADA_TEST_HEADERS tanada_test_headers)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "int main() { return 0; }\n")
-  add_executable(tanada_test_headers EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/test_headers.cc)
-  target_compile_options(tanada_test_headers PRIVATE ${TANADA_TEST_OPTIONS})
-  add_library(tanada_test_warnings INTERFACE)
-  target_compile_options(tanada_test_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-error>)
-  target_link_libraries(tanada_test_headers PRIVATE tanada_options GTest::gtest tanada_test_warnings)
-  target_precompile_headers(tanada_test_headers PRIVATE <gtest/gtest.h>)
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/precompiled.cmake)
 
 # tanada_limit_test(NAME): a TIMEOUT that only ends what hangs. What a test takes on an idle machine, and what its TIMEOUT was
 # chosen by, takes several times as long where every processor has other work.
@@ -162,21 +148,41 @@ function(tanada_simulation name seeds)
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${few}")
 endfunction()
 
-# tanada_test(NAME SOURCES ... MODULES ... LIBRARIES ... LABELS ... TIMEOUT seconds): a GoogleTest executable, one
-# ctest test a suite is too slow to start; one a binary is what we register.
-function(tanada_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "SOURCES;MODULES;LIBRARIES;LABELS")
+# tanada_compile_as_test(NAME [OPTIMIZED]): options and precompiled headers of a program with tests.
+# OPTIMIZED: for those that compute.
+function(tanada_compile_as_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "OPTIMIZED" "" "")
+  if(ARG_OPTIMIZED)
+    target_compile_options(${name} PRIVATE ${TANADA_OPTIMIZED_TEST_OPTIONS})
+    tanada_reuse_headers(${name} optimized_test)
+  else()
+    target_compile_options(${name} PRIVATE ${TANADA_TEST_OPTIONS})
+    tanada_reuse_headers(${name} test)
+  endif()
+endfunction()
+
+# tanada_test_program(NAME [OPTIMIZED] SOURCES ... MODULES ... LIBRARIES ...): a program of
+# GoogleTest.
+function(tanada_test_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "OPTIMIZED" "" "SOURCES;MODULES;LIBRARIES")
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   foreach(module IN LISTS ARG_MODULES)
     target_link_libraries(${name} PRIVATE tanada_${module})
   endforeach()
-  target_compile_options(${name} PRIVATE ${TANADA_TEST_OPTIONS})
   target_link_libraries(${name} PRIVATE tanada_options ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
-  if(TANADA_TEST_HEADERS)
-    target_link_libraries(${name} PRIVATE tanada_test_warnings)
-    target_precompile_headers(${name} REUSE_FROM ${TANADA_TEST_HEADERS})
+  if(ARG_OPTIMIZED)
+    tanada_compile_as_test(${name} OPTIMIZED)
+  else()
+    tanada_compile_as_test(${name})
   endif()
+endfunction()
+
+# tanada_test(NAME ... LABELS ... TIMEOUT seconds): a program of tanada_test_program and one test of
+# CTest, since one for each suite takes too long to start.
+function(tanada_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "LABELS")
+  tanada_test_program(${name} ${ARG_UNPARSED_ARGUMENTS})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
   if(ARG_TIMEOUT)

@@ -34,15 +34,27 @@ if(TANADA_FUZZ)
   target_compile_options(tanada_options INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# At -O1 tests, which run once, compile in a quarter less time.
-set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
+# Tests run once. At -O1 they compile in a quarter less time than at -O2, and at -O0, for those that
+# do not compute, in half of it. At -O0 the checks of sanitizers take too long.
+set(TANADA_OPTIMIZED_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
+set(TANADA_TEST_OPTIONS ${TANADA_OPTIMIZED_TEST_OPTIONS})
+if(NOT TANADA_SANITIZE)
+  set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O0>)
+endif()
+
+option(TANADA_TESTED_ONLY "Optimize all by -O1: for a build that is tested and not measured" OFF)
+if(TANADA_TESTED_ONLY)
+  add_compile_options(${TANADA_OPTIMIZED_TEST_OPTIONS})
+endif()
 
 # A first build spends most of its time in headers. With TANADA_UNITY several sources of a target
-# are compiled as one.
+# are compiled as one, and headers are precompiled.
 option(TANADA_UNITY "Compile several sources at once: a third of the time of a whole build, but a change compiles its neighbours, too" OFF)
 if(TANADA_UNITY)
   set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+  # GCC collects its garbage less often: a tenth of its time, for at most 1 GiB.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
   # To GCC an included source is a header, whose types in unnamed namespaces it warns of. A local
   # name may also shadow a constant of the previous source. Builds without TANADA_UNITY check for
   # shadows.

@@ -65,7 +65,8 @@ options=()
 # existing build folder keeps its options.
 if [ ! -f "build/$preset/CMakeCache.txt" ]; then
   case $preset in
-    dev | cuda) options+=(-DTANADA_UNITY=ON -DTANADA_BENCH=TESTED) ;;
+    dev) options+=(-DTANADA_UNITY=ON -DTANADA_TESTED_ONLY=ON -DTANADA_BENCH=TESTED) ;;
+    cuda) options+=(-DTANADA_UNITY=ON -DTANADA_BENCH=TESTED) ;;
     asan | tsan) options+=(-DTANADA_UNITY=ON) ;;
   esac
 fi

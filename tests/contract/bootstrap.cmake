@@ -8,9 +8,9 @@ target_include_directories(bootstrap_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR
 
 # In a launcher's job. ThreadSanitizer does not see how PMIx's threads agree.
 if(TARGET tanada_bootstrap_pmix_plugin AND NOT TANADA_SANITIZE STREQUAL "thread")
-  add_executable(bootstrap_contract_pmix contract/bootstrap_contract_pmix_test.cc)
+  tanada_test_program(bootstrap_contract_pmix
+    SOURCES contract/bootstrap_contract_pmix_test.cc MODULES backends)
   target_include_directories(bootstrap_contract_pmix PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(bootstrap_contract_pmix PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(bootstrap_contract_pmix tanada_bootstrap_pmix_plugin)
   find_program(TANADA_MPIRUN mpirun)
   if(TANADA_MPIRUN)
@@ -29,11 +29,12 @@ endif()
 if(TARGET comex AND NOT TANADA_SANITIZE STREQUAL "thread")
   find_package(MPI REQUIRED COMPONENTS C)
   set(comex_mpi ${PROJECT_SOURCE_DIR}/src/products/comex/mpi)
-  add_executable(bootstrap_contract_mpi
-    contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc ${comex_mpi}/backoff_wait.cc)
+  tanada_test_program(bootstrap_contract_mpi
+    SOURCES contract/bootstrap_contract_mpi_test.cc ${comex_mpi}/mpi_bootstrap.cc
+            ${comex_mpi}/backoff_wait.cc
+    MODULES onesided_job LIBRARIES MPI::MPI_C)
   target_include_directories(bootstrap_contract_mpi PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_compile_definitions(bootstrap_contract_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
-  target_link_libraries(bootstrap_contract_mpi PRIVATE tanada_onesided_job tanada_options MPI::MPI_C GTest::gtest)
   if(MPIEXEC_EXECUTABLE)
     foreach(count 1 2 4 8)
       add_test(NAME bootstrap_contract_mpi_${count}

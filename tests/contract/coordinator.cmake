@@ -28,10 +28,9 @@ endforeach()
 # with 77.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)
-  add_executable(coordinator_contract_etcd contract/coordinator_contract_etcd_test.cc)
+  tanada_test_program(coordinator_contract_etcd
+    SOURCES contract/coordinator_contract_etcd_test.cc MODULES backends_etcd)
   target_include_directories(coordinator_contract_etcd PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(coordinator_contract_etcd PRIVATE
-    tanada_backends_etcd tanada_options GTest::gtest GTest::gtest_main)
   set(fixture ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/etcd.py run)
   add_test(NAME coordinator_contract_etcd
            COMMAND ${fixture} -- $<TARGET_FILE:coordinator_contract_etcd>)

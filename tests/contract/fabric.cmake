@@ -1,15 +1,17 @@
 # The fabric contract's binaries; tests/CMakeLists.txt includes this.
 if(TARGET tanada_backends_libfabric)
-  add_executable(fabric_contract_libfabric contract/fabric_contract_libfabric_test.cc contract/fabric_libfabric_subject.cc)
+  tanada_test_program(fabric_contract_libfabric OPTIMIZED
+    SOURCES contract/fabric_contract_libfabric_test.cc contract/fabric_libfabric_subject.cc
+    MODULES backends_libfabric)
   target_include_directories(fabric_contract_libfabric PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   add_dependencies(fabric_contract_libfabric o2g-fi)
-  target_link_libraries(fabric_contract_libfabric PRIVATE tanada_backends_libfabric tanada_options GTest::gtest)
   add_test(NAME fabric_contract_libfabric COMMAND fabric_contract_libfabric)
   # The endpoints of one process send one another messages over TCP. With io_sync=2, ThreadSanitizer
   # takes the order of a send and its receipt for synchronization.
   set_tests_properties(fabric_contract_libfabric PROPERTIES TIMEOUT 300 ENVIRONMENT TSAN_OPTIONS=io_sync=2)
 endif()
-tanada_test(fabric_contract SOURCES contract/fabric_contract_test.cc MODULES backends sim TIMEOUT 300)
+tanada_test(fabric_contract OPTIMIZED
+  SOURCES contract/fabric_contract_test.cc MODULES backends sim TIMEOUT 300)
 target_include_directories(fabric_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 # The suite can fail: each fault that no network may have is found by the test that looks for it.
 foreach(plant corrupt.writes_and_reads_back duplicate.messages_arrive_whole_once_and_in_order

@@ -5,6 +5,7 @@ set(gfile_contract_sources
     contract/gfile_rows.cu contract/gfile_small.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_contract HOST SOURCES ${gfile_contract_sources})
 target_link_libraries(gfile_contract PRIVATE tanada_options GTest::gtest)
+tanada_compile_as_test(gfile_contract OPTIMIZED)
 add_test(NAME gfile_contract COMMAND gfile_contract)
 set_tests_properties(gfile_contract PROPERTIES TIMEOUT 600)
 if(CMAKE_CUDA_COMPILER)

@@ -2,7 +2,7 @@
 # includes this file.
 set(gpu_kernels_host ${CMAKE_CURRENT_BINARY_DIR}/gpu_kernels_host.cc)
 file(CONFIGURE OUTPUT ${gpu_kernels_host} CONTENT "#include \"contract/gpu_kernels.cu\"\n")
-tanada_test(gpu_contract
+tanada_test(gpu_contract OPTIMIZED
   SOURCES contract/gpu_contract_host_test.cc ${gpu_kernels_host}
   MODULES backends executor)
 target_include_directories(gpu_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

@@ -13,9 +13,8 @@ find_program(TANADA_GFSD gfsd PATHS /usr/sbin /sbin)
 find_package(Python3 COMPONENTS Interpreter)
 if(TARGET tanada_store_gfarm AND TANADA_GFMD AND TANADA_GFSD AND Python3_FOUND)
   foreach(name store_contract_gfarm store_gfarm_fault)
-    add_executable(${name} contract/${name}_test.cc)
+    tanada_test_program(${name} SOURCES contract/${name}_test.cc MODULES backends)
     target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-    target_link_libraries(${name} PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
     add_dependencies(${name} tanada_store_gfarm)
   endforeach()
   set(fixture ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/fixtures/gfarm.py run)
@@ -35,9 +34,9 @@ endif()
 # the reason and exits with 77.
 find_program(TANADA_GLUSTERD glusterd PATHS /usr/sbin /sbin)
 if(TARGET tanada_store_gluster AND TANADA_GLUSTERD AND Python3_FOUND)
-  add_executable(store_contract_gluster contract/store_contract_gluster_test.cc)
+  tanada_test_program(store_contract_gluster
+    SOURCES contract/store_contract_gluster_test.cc MODULES backends)
   target_include_directories(store_contract_gluster PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(store_contract_gluster PRIVATE tanada_backends tanada_options GTest::gtest GTest::gtest_main)
   add_dependencies(store_contract_gluster tanada_store_gluster)
   # GlusterFS loads libtirpc later. The sanitizers call its functions by addresses that they looked
   # up when the program began.

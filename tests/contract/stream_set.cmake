@@ -1,5 +1,6 @@
 # The stream_set contract's binary; tests/CMakeLists.txt includes this.
-tanada_test(stream_set_contract SOURCES contract/stream_set_contract_test.cc MODULES backends sim TIMEOUT 300)
+tanada_test(stream_set_contract OPTIMIZED
+  SOURCES contract/stream_set_contract_test.cc MODULES backends sim TIMEOUT 300)
 target_include_directories(stream_set_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 # The suite can fail: each fault that no set may have is found by the test that looks for it.
 foreach(plant corrupt.bytes_land_in_order lose.bytes_are_shown_in_order

@@ -1,10 +1,10 @@
 # Clusters of pool servers under simulation; one ctest test for each weather.
-add_executable(cluster_sim sim/cluster_sim_test.cc sim/membership_sim_test.cc
-               sim/cluster_harness.cc sim/cluster_clients.cc sim/cluster_library.cc
-               sim/cluster_disk.cc sim/cluster_fragments.cc sim/cluster_plays.cc)
-target_link_libraries(cluster_sim PRIVATE
-  tanada_products_pool tanada_products_poold tanada_sim history_checker tanada_options
-  GTest::gtest GTest::gtest_main)
+tanada_test_program(cluster_sim OPTIMIZED
+  SOURCES sim/cluster_sim_test.cc sim/membership_sim_test.cc sim/cluster_harness.cc
+          sim/cluster_clients.cc sim/cluster_library.cc sim/cluster_disk.cc
+          sim/cluster_fragments.cc sim/cluster_plays.cc
+  MODULES products_pool products_poold sim
+  LIBRARIES history_checker)
 target_include_directories(cluster_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_target_properties(cluster_sim PROPERTIES UNITY_BUILD OFF)
 foreach(weather crashes restarts disks successions fragments all)

@@ -1,7 +1,8 @@
 # Swapping under simulation; tests/CMakeLists.txt includes this. One ctest test for each weather, so
 # that they run in parallel.
-add_executable(comex_swap_sim sim/comex_swap_sim_test.cc sim/comex_swap_harness.cc sim/comex_swap_agent.cc)
-target_link_libraries(comex_swap_sim PRIVATE tanada_products_comex tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+tanada_test_program(comex_swap_sim OPTIMIZED
+  SOURCES sim/comex_swap_sim_test.cc sim/comex_swap_harness.cc sim/comex_swap_agent.cc
+  MODULES products_comex sim)
 target_include_directories(comex_swap_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set(comex_swap_sim_seeds 1500)
 if(TANADA_SANITIZE)

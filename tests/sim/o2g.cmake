@@ -1,6 +1,6 @@
 # o2g engines under simulation; tests/CMakeLists.txt includes this. One ctest test for each weather,
 # so that they run in parallel.
-tanada_test(o2g_sim
+tanada_test(o2g_sim OPTIMIZED
   SOURCES sim/o2g_sim_test.cc sim/o2g_harness.cc sim/o2g_told.cc
   MODULES products_o2g sim
   TIMEOUT 300)

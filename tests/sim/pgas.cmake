@@ -1,7 +1,8 @@
 # One-sided operations under simulation; tests/CMakeLists.txt includes this. One ctest test for each
 # weather, so that they run in parallel.
-add_executable(pgas_sim sim/pgas_sim_test.cc sim/pgas_harness.cc sim/pgas_actors.cc sim/pgas_shared.cc)
-target_link_libraries(pgas_sim PRIVATE tanada_onesided_job tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+tanada_test_program(pgas_sim OPTIMIZED
+  SOURCES sim/pgas_sim_test.cc sim/pgas_harness.cc sim/pgas_actors.cc sim/pgas_shared.cc
+  MODULES onesided_job sim)
 target_include_directories(pgas_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set(pgas_sim_seeds 400)
 if(TANADA_SANITIZE)
@@ -16,8 +17,10 @@ foreach(part IN LISTS pgas_sim_parts)
 endforeach()
 add_test(NAME pgas_sim_planted COMMAND pgas_sim --gtest_filter=*plants*)
 set_tests_properties(pgas_sim_planted PROPERTIES TIMEOUT 300 ENVIRONMENT "TND_LOG=off;TND_SIM_COUNT=${pgas_sim_seeds}")
-tanada_test(pgas_threads SOURCES sim/pgas_threads_test.cc MODULES onesided_job sim TIMEOUT 300)
-tanada_test(pgas_staged_threads SOURCES sim/pgas_staged_threads_test.cc MODULES onesided_job sim TIMEOUT 300)
+foreach(program IN ITEMS pgas_threads pgas_staged_threads)
+  tanada_test(${program} OPTIMIZED
+    SOURCES sim/${program}_test.cc MODULES onesided_job sim TIMEOUT 300)
+endforeach()
 tanada_test(pgas_staged_queue SOURCES sim/pgas_staged_queue_test.cc MODULES onesided_job sim)
 set_tests_properties(pgas_staged_queue PROPERTIES ENVIRONMENT "TND_LOG=off")
 foreach(program IN ITEMS pgas_threads pgas_staged_threads pgas_staged_queue)

@@ -1,5 +1,5 @@
 # The pool under simulation; one ctest test for each weather, so that they run in parallel.
-tanada_test(pool_sim
+tanada_test(pool_sim OPTIMIZED
   SOURCES sim/pool_sim_test.cc sim/pool_harness.cc
   MODULES products_pool products_poold sim
   TIMEOUT 300)

@@ -1,7 +1,8 @@
 # A whole pool with a disk below it; one ctest test for each weather, so that they run in parallel.
-add_executable(pool_life_sim sim/pool_life_test.cc sim/pool_life.cc sim/pool_life_clients.cc
-               sim/pool_life_disk.cc sim/pool_life_mistakes.cc)
-target_link_libraries(pool_life_sim PRIVATE tanada_products_pool tanada_products_poold tanada_sim tanada_options GTest::gtest GTest::gtest_main)
+tanada_test_program(pool_life_sim OPTIMIZED
+  SOURCES sim/pool_life_test.cc sim/pool_life.cc sim/pool_life_clients.cc sim/pool_life_disk.cc
+          sim/pool_life_mistakes.cc
+  MODULES products_pool products_poold sim)
 target_include_directories(pool_life_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 # Its sources define constants of the same names with different values.
 set_target_properties(pool_life_sim PROPERTIES UNITY_BUILD OFF)

@@ -15,7 +15,7 @@ namespace tanada::backends {
 namespace {
 
 constexpr uint64_t capacity = ring_memory::capacity;
-constexpr size_t descriptor_count_max = 1024;  // received and not taken yet
+constexpr size_t ring_descriptor_count_max = 1024;  // received and not taken yet
 constexpr uint64_t large_part_size = 1024;
 constexpr uint64_t piece_size = 4096;  // bytes copied before the peer sees them
 
@@ -80,7 +80,7 @@ status ring_stream::drain() {
     auto const size = socket_->receive({&part, 1});
     for (int received = socket_->take_descriptor(); received >= 0;
          received = socket_->take_descriptor()) {
-      if (settings_.accepts_descriptors && descriptors_.size() < descriptor_count_max)
+      if (settings_.accepts_descriptors && descriptors_.size() < ring_descriptor_count_max)
         descriptors_.push_back(received);
       else
         close(received);

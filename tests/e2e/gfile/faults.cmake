@@ -3,6 +3,7 @@
 function(tanada_fault_test name source)
   tanada_kernel_executable(${name} HOST SOURCES ${source})
   target_link_libraries(${name} PRIVATE tanada_options GTest::gtest GTest::gtest_main)
+  tanada_compile_as_test(${name} OPTIMIZED)
 endfunction()
 
 tanada_fault_test(gfile_file_fault e2e/gfile/gfile_file_test.cu)

@@ -20,6 +20,7 @@ foreach(test IN ITEMS o2g_test o2g_raw_peer o2g_process o2g_scale)
 endforeach()
 
 # An engine with insufficient memory: a separate program, because of its operator new.
-tanada_test(o2g_memory SOURCES e2e/o2g/memory_test.cc MODULES products_o2g sim TIMEOUT 300)
+tanada_test(o2g_memory OPTIMIZED
+  SOURCES e2e/o2g/memory_test.cc MODULES products_o2g sim TIMEOUT 300)
 target_include_directories(o2g_memory PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 set_tests_properties(o2g_memory PROPERTIES ENVIRONMENT TND_LOG=off)

@@ -55,6 +55,7 @@ set_tests_properties(swap_pool PROPERTIES ENVIRONMENT TND_PLUGIN_PATH=$<TARGET_F
 set(gfile_pool_sources e2e/pool/gfile_pool_contract.cu contract/gfile_main.cc)
 tanada_kernel_executable(gfile_pool_contract HOST SOURCES ${gfile_pool_sources})
 target_link_libraries(gfile_pool_contract PRIVATE tanada_options GTest::gtest)
+tanada_compile_as_test(gfile_pool_contract OPTIMIZED)
 add_dependencies(gfile_pool_contract tanada_store_pool tanada_poold_program)
 if(TARGET tanada_fabric_plugin)
   add_dependencies(gfile_pool_contract tanada_fabric_plugin)
