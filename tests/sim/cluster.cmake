@@ -6,7 +6,6 @@ tanada_test_program(cluster_sim OPTIMIZED
   MODULES products_pool products_poold sim
   LIBRARIES history_checker)
 target_include_directories(cluster_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-set_target_properties(cluster_sim PROPERTIES UNITY_BUILD OFF)
 foreach(weather crashes restarts disks successions fragments all)
   tanada_simulation(
     cluster_sim_${weather} 3 cluster_sim --gtest_filter=*loses_nothing/${weather})

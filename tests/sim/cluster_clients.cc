@@ -10,7 +10,6 @@ using namespace wire::pool;
 
 namespace {
 
-constexpr uint64_t ms = 1'000'000;
 constexpr size_t stamp_size = 16;  // of contents: value and size
 constexpr uint64_t stripe_size_min = 64;
 // The library stripes objects from some size on. All clients have memory for the largest ones.

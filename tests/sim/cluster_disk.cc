@@ -9,7 +9,7 @@ namespace {
 
 using seams::store_op_kind;
 
-constexpr uint64_t kib = 1 << 10, ms = 1'000'000;
+constexpr uint64_t kib = 1 << 10;
 constexpr uint64_t block_size = 4096, file_count_max = 200;
 constexpr size_t block_count_min = 16;
 constexpr const char *folder = "sim://log/";

@@ -1,6 +1,7 @@
 // tests/sim/cluster_disk.hpp: the disk of a simulated cluster's server, with its faults.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,6 +10,8 @@
 #include "sim/world.hpp"
 
 namespace tanada::test {
+
+inline constexpr uint64_t ms = 1'000'000;  // in nanoseconds
 
 /**
  * Keeps a server's log and its identity from one run to the next. Bytes that are not synced may be

@@ -13,7 +13,6 @@ using namespace wire::pool;
 
 namespace {
 
-constexpr uint64_t ms = 1'000'000;
 constexpr uint32_t link_number_base = 1'000;  // among the actor's links, above all partitions
 
 uint64_t sum_of(std::span<const std::byte> bytes) {

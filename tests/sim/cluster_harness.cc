@@ -13,7 +13,7 @@ using namespace wire::pool;
 namespace {
 
 constexpr size_t actor_count = 4;
-constexpr uint64_t mib = 1 << 20, ms = 1'000'000;
+constexpr uint64_t mib = 1 << 20;
 constexpr uint64_t lease_s = 1, drift_percent = 20;
 constexpr uint64_t wait_round_max = 300;  // of a handshake
 constexpr uint64_t settle_round_max = 60'000;

@@ -11,7 +11,6 @@ using namespace wire::pool;
 
 namespace {
 
-constexpr uint64_t ms = 1'000'000;
 // Where servers are only lost or stopped, every call ends much earlier.
 constexpr uint64_t reliable_timeout_ns = 60'000 * ms, timeout_ns = 5'000 * ms;
 constexpr uint64_t poll_ns = 1'000 * ms;

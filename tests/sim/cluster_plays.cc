@@ -8,7 +8,6 @@ namespace tanada::test {
 
 namespace {
 
-constexpr uint64_t ms = 1'000'000;
 constexpr uint64_t lease_ns = 1'000 * ms, rest_ns = 1'500 * ms;
 // Until another server serves: successors compare hundreds of partitions.
 constexpr uint64_t takeover_ns = 3'000 * ms;

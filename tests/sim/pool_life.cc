@@ -12,7 +12,6 @@ using seams::store_op_kind;
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t pool_size = 12 * mib, quota_size = 300 * kib;
-constexpr uint64_t never = ~uint64_t{0};
 constexpr std::byte initial_byte{0xa7};   // of persistent memory: uncleared memory is not zero
 constexpr uint32_t start_count_max = 20;  // tries, of which the last ones have a working disk
 const std::string folder = "sim://log/";

@@ -4,8 +4,8 @@ tanada_test_program(pool_life_sim OPTIMIZED
           sim/pool_life_mistakes.cc
   MODULES products_pool products_poold sim)
 target_include_directories(pool_life_sim PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-# Its sources define constants of the same names with different values.
-set_target_properties(pool_life_sim PROPERTIES UNITY_BUILD OFF)
+# Its constants have names that other sources use for other values.
+set_source_files_properties(sim/pool_life_disk.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 set(pool_life_sim_seeds 100)
 if(TANADA_SANITIZE)
   set(pool_life_sim_seeds 20)

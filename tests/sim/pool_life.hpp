@@ -2,6 +2,7 @@
 // and from one seed.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@
 #include "sim/stream.hpp"
 
 namespace tanada::test {
+
+inline constexpr uint64_t never = ~uint64_t{0};  // a time
 
 // Faults in addition to the daemon's end, which happens in all of them. cuts: of connections.
 // errors: the store's operations fail. full: no space in the store, the log or the namespace. slow:

@@ -10,9 +10,9 @@ using kind = name_change::kind;
 
 constexpr size_t name_count = 4, posted_count_max = 4;
 constexpr uint64_t short_timeout_ns = 100'000'000, call_timeout_ns = 2'000'000'000,
-                   patience_ns = 20'000'000'000;              // world's time
-constexpr uint64_t never = ~uint64_t{0}, size_max = 320'000;  // bytes of an object, at most
-constexpr uint64_t write_count_max = 40;                      // of an object
+                   patience_ns = 20'000'000'000;  // world's time
+constexpr uint64_t size_max = 320'000;            // bytes of an object, at most
+constexpr uint64_t write_count_max = 40;          // of an object
 
 tnd_pool_box box_of(uint64_t offset, uint64_t size) {
   return {offset, size, {1, 1}, {0, 0}, {0, 0}};
