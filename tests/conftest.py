@@ -67,8 +67,29 @@ def pytest_xdist_make_scheduler(config, log):
     return FolderScheduling(config, log)
 
 
+# Files and folders whose tests take a minute and more. They begin first, so that no worker has one
+# left when the others are done.
+LONG = (
+    *SHARING,
+    "tests/e2e/pool/test_cluster.py",
+    "tests/e2e/examples/test_fdtd_pes.py",
+    "tests/conformance/comex/test_swapping.py",
+    "tests/conformance/comex/test_armci_programs.py",
+    "tests/e2e/shmem_gpu/test_shmemg.py",
+    "tests/conformance/shmem/test_shmem_api.py",
+    "tests/conformance/shmem/test_shmem_stalls.py",
+    "tests/conformance/shmem/test_shmem_failures.py",
+)
+
+
+def start_rank(nodeid):
+    """The place of a test among LONG; all others come later, in their order."""
+    return next((i for i, long in enumerate(LONG) if nodeid.startswith(long)), len(LONG))
+
+
 def pytest_collection_modifyitems(items):
     """Slow tests add breadth: further sizes, transports and programs of what other tests cover."""
+    items.sort(key=lambda item: start_rank(item.nodeid))
     if os.environ.get(RUN_ALL) == "1":
         return
     for item in items:

@@ -12,7 +12,14 @@ hang_up_interrupt_quit=7
 if ((ignored & hang_up_interrupt_quit)); then
   exec setsid --wait env --default-signal=HUP,INT,QUIT "$PWD/tools/test.sh" "$@"
 fi
+# The environments of the Python tests are made beside the build, which waits for no network. After
+# it, they are there or a second attempt reports the reason.
+if [ "$preset" = dev ]; then
+  tools/setup.sh test
+  { tools/mpi/install.sh mpich5 && tools/venv.sh; } >/dev/null 2>&1 &
+fi
 tools/build.sh "$preset" test
+wait
 
 selection=()
 left_out=()
@@ -29,31 +36,38 @@ if [ ${#left_out[@]} -gt 0 ]; then
   expression=$(printf '|%s' "${left_out[@]}")
   selection+=(-LE "^(${expression:1})\$")
 fi
-# The environments of the Python tests are made while tests of CTest wait. Below, they are there or
-# a second attempt reports the reason.
-if [ "$preset" = dev ]; then
-  { tools/mpi/install.sh mpich5 && tools/venv.sh; } >/dev/null 2>&1 &
-fi
 # What fails in one part hides nothing of the other. Many tests wait for most of their time.
 failed=0
 at_a_time=$((2 * $(nproc) + 1))
+python_workers=$at_a_time
+[ "$preset" != dev ] || at_a_time=$(($(nproc) + 1)) # beside the Python tests
 reports=("$PWD/build/$preset/ctest.xml" "$PWD/build/$preset/pytest.xml")
 rm -f "${reports[@]}"
-ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
-  --output-junit "${reports[0]}" -j "$at_a_time" "${selection[@]}" || failed=$?
 
 # The Python tests drive whole programs and check the tree: they are about sources, not about one
-# build. A file's tests stay together: they share what they build.
+# build. A file's tests stay together: they share what they build. They run beside those of CTest.
+python_tests=
+python_log=build/$preset/pytest.log
 if [ "$preset" = dev ]; then
-  wait
   # Tests of MPI programs skip what is not there.
   tools/mpi/install.sh mpich5 || echo "test: going on without MPICH 5" >&2
-  if ! python=$(tools/venv.sh); then
-    echo "test: the Python tests did not run: their packages are missing" >&2
-    exit 1
+  if python=$(tools/venv.sh); then
+    mkdir -p "build/$preset"
+    TANADA_BUILD=$PWD/build/$preset "$python" -m pytest -q -p no:cacheprovider \
+      --junitxml "${reports[1]}" -n "$python_workers" --maxprocesses 8 --dist loadfile \
+      --no-loadscope-reorder tests \
+      >"$python_log" 2>&1 &
+    python_tests=$!
   fi
-  TANADA_BUILD=$PWD/build/$preset "$python" -m pytest -q -p no:cacheprovider \
-    --junitxml "${reports[1]}" -n "$at_a_time" --maxprocesses 4 --dist loadfile tests || failed=$?
+fi
+ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
+  --output-junit "${reports[0]}" -j "$at_a_time" "${selection[@]}" || failed=$?
+if [ -n "$python_tests" ]; then
+  tail -n +1 -f --pid="$python_tests" "$python_log"
+  wait "$python_tests" || failed=$?
+elif [ "$preset" = dev ]; then
+  echo "test: the Python tests did not run: their packages are missing" >&2
+  exit 1
 fi
 tools/slowest_tests.py "${reports[@]}"
 exit $failed

@@ -123,6 +123,40 @@ def test_slow_tests_run_where_all_are_wanted(tmp_path, monkeypatch, setting, out
     assert ("slow: make test-all runs it" in done.stdout) == (setting == ""), done.stdout
 
 
+def script_with_stubs(folder, **lines):
+    """tools/test.sh in a folder where the programs that it starts are these lines of shell."""
+    (folder / "tools/mpi").mkdir(parents=True)
+    (folder / "tools/test.sh").write_bytes((ROOT / "tools/test.sh").read_bytes())
+    stubs = {
+        "tools/setup.sh": "",
+        "tools/build.sh": "",
+        "tools/venv.sh": lines.get("venv", "echo true"),
+        "tools/mpi/install.sh": "",
+        "tools/slowest_tests.py": "",
+        "stubs/ctest": lines.get("ctest", 'echo "$@"'),
+        "stubs/nvidia-smi": lines.get("nvidia_smi", "exit 1"),
+    }
+    (folder / "stubs").mkdir()
+    for name, line in stubs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+    for path in (*folder.glob("tools/**/*.*"), *(folder / "stubs").iterdir()):
+        path.chmod(0o755)
+
+
+def run_script(folder, preset, setting=""):
+    return subprocess.run(
+        [folder / "tools/test.sh", preset],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            **os.environ,
+            "TND_TEST_ALL": setting,
+            "PATH": f"{folder / 'stubs'}:{os.environ['PATH']}",
+        },
+    )
+
+
 @pytest.mark.parametrize(
     "preset, setting, gpu, words",
     [
@@ -136,35 +170,28 @@ def test_slow_tests_run_where_all_are_wanted(tmp_path, monkeypatch, setting, out
 )
 def test_the_script_of_the_tests_leaves_slow_ones_out(tmp_path, preset, setting, gpu, words):
     """The stubs record ctest's arguments and whether there is a GPU."""
-    (tmp_path / "tools/mpi").mkdir(parents=True)
-    (tmp_path / "tools/test.sh").write_bytes((ROOT / "tools/test.sh").read_bytes())
-    stubs = {
-        "tools/build.sh": "",
-        "tools/venv.sh": "echo true",
-        "tools/mpi/install.sh": "",
-        "tools/slowest_tests.py": "",
-        "stubs/ctest": 'echo "$@"',
-        "stubs/nvidia-smi": "" if gpu else "exit 1",
-    }
-    (tmp_path / "stubs").mkdir()
-    for name, line in stubs.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
-    for path in (*tmp_path.glob("tools/**/*.*"), *(tmp_path / "stubs").iterdir()):
-        path.chmod(0o755)
-    done = subprocess.run(
-        [tmp_path / "tools/test.sh", preset],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={
-            **os.environ,
-            "TND_TEST_ALL": setting,
-            "PATH": f"{tmp_path / 'stubs'}:{os.environ['PATH']}",
-        },
-    )
+    script_with_stubs(tmp_path, nvidia_smi="" if gpu else "exit 1")
+    done = run_script(tmp_path, preset, setting)
     assert done.returncode == 0, done.stdout + done.stderr
     selected = re.sub(r".* -j \d+ ?", "", done.stdout.splitlines()[0])
     assert selected == words, done.stdout
+
+
+@pytest.mark.parametrize("ctest, pytest_, status", [(0, 0, 0), (0, 3, 3), (4, 0, 4)])
+def test_the_script_of_the_tests_runs_both_kinds_and_fails_by_either(
+    tmp_path, ctest, pytest_, status
+):
+    """CTest's tests and the Python tests run beside each other: each stub waits for the other."""
+    meet = "touch {0}/{1}; until [ -e {0}/{2} ]; do sleep 0.05; done; echo {1} has run; exit {3}"
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n" + meet.format(tmp_path, "pytest", "ctest", pytest_) + "\n")
+    python.chmod(0o755)
+    script_with_stubs(
+        tmp_path, venv=f"echo {python}", ctest=meet.format(tmp_path, "ctest", "pytest", ctest)
+    )
+    done = run_script(tmp_path, "dev")
+    assert done.returncode == status, done.stdout + done.stderr
+    assert done.stdout.splitlines() == ["ctest has run", "pytest has run"]
 
 
 def test_every_test_of_ctest_has_a_limit(build_folder):
