@@ -311,6 +311,7 @@ TEST(blocking_store, a_listener_is_called_when_a_completion_can_be_reaped) {
     ASSERT_EQ(subject.queue->post(read_of(100 + i, i)), status::ok);
     for (int wait = 0; wait < 10'000 && call_count < i; wait++)
       monotonic_clock().sleep_ns(1'000'000);
+    ASSERT_EQ(call_count, i);
     store_completion done[4];
     ASSERT_EQ(subject.queue->poll(done), 1u);
     EXPECT_EQ(done[0].op_id, i);
