@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "contract/store_subject.hpp"
@@ -177,6 +178,32 @@ TEST_P(store_contract, scatters_and_gathers) {
   EXPECT_EQ(back.substr(0, 5), std::string(5, '\0'));
   EXPECT_EQ(back.substr(5, 10'000), text);
   EXPECT_EQ(back.substr(10'005), std::string(1995, '?'));
+  EXPECT_EQ(driver().close(file).code, status::ok);
+}
+
+// Small and large buffers in turn, and more small ones than a store may read together.
+TEST_P(store_contract, buffers_apart_get_their_own_bytes) {
+  constexpr size_t gap = 16;
+  std::vector<size_t> sizes{1, 4096, 300'000, 100'000, 70'000};
+  for (size_t i = 0; i < 20; i++)
+    sizes.push_back(65'536 + i);
+  sizes.insert(sizes.end(), {1'200'000, 5, 4096, 4096});
+  size_t const total = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  auto const text = store_pattern(total - 5000, 7);  // it ends in the last buffer but one
+  fill("a", text);
+  std::string back(total + gap * sizes.size(), '?'), expected;
+  std::vector<seams::store_buffer> pieces;
+  for (size_t const size : sizes) {
+    pieces.push_back({reinterpret_cast<std::byte *>(back.data()) + expected.size(), size});
+    size_t const begin = expected.size() - gap * (pieces.size() - 1);
+    std::string const part = begin < text.size() ? text.substr(begin, size) : std::string{};
+    expected += part + std::string(size - part.size() + gap, '?');
+  }
+  auto const file = driver().open(url("a"), store_read_only).file;
+  auto const read = driver().transfer(seams::store_op_kind::read, file, 0, pieces);
+  EXPECT_EQ(read.code, status::ok);
+  EXPECT_EQ(read.size, text.size());
+  EXPECT_TRUE(back == expected);
   EXPECT_EQ(driver().close(file).code, status::ok);
 }
 

@@ -18,6 +18,11 @@ namespace {
 
 constexpr size_t call_size_max = 64 << 20;
 static_assert(call_size_max <= INT_MAX);  // libgfarm's sizes are int
+// A request to a gfsd takes as long as the transfer of some 100 KiB, and libgfarm sends the next
+// one only after the answer. Small buffers are therefore filled from one request of this size.
+constexpr size_t gathered_size_max = 1 << 20;
+constexpr size_t small_size_max = 256 << 10;
+static_assert(small_size_max <= gathered_size_max && gathered_size_max <= call_size_max);
 constexpr size_t list_count_max = 1'000'000;
 
 status gfarm_status(gfarm_error_t error) {
@@ -83,13 +88,13 @@ status move_buffers(std::span<const seams::store_buffer> buffers,
   return status::ok;
 }
 
-status read_handle(const gfarm_handle &handle,
-                   std::span<const seams::store_buffer> buffers,
+// Reads ranges of memory one after the other, and adds their bytes to `size`.
+status read_ranges(const gfarm_handle &handle,
+                   std::span<const seams::store_buffer> ranges,
                    uint64_t offset,
                    uint64_t &size) {
-  size = 0;
   return move_buffers(
-      buffers, offset, size, [&](std::byte *addr, size_t part, uint64_t position, size_t &moved) {
+      ranges, offset, size, [&](std::byte *addr, size_t part, uint64_t position, size_t &moved) {
         int count = 0;
         TND_TRY(gfarm_status(handle.call([&](GFS_File file) {
           return gfs_pio_pread(file, addr, int(part), gfarm_off_t(position), &count);
@@ -97,6 +102,66 @@ status read_handle(const gfarm_handle &handle,
         moved = size_t(count);
         return status::ok;
       });
+}
+
+uint64_t size_of(std::span<const seams::store_buffer> ranges) {
+  uint64_t size = 0;
+  for (const auto &range : ranges)
+    size += range.size;
+  return size;
+}
+
+// Reads the ranges with requests for all of them, and copies the bytes.
+status read_gathered(const gfarm_handle &handle,
+                     std::span<const seams::store_buffer> ranges,
+                     uint64_t offset,
+                     uint64_t &size) {
+  thread_local std::unique_ptr<std::byte[]> const bytes{new std::byte[gathered_size_max]};
+  size_t const wanted_size = size_of(ranges);
+  TND_ASSERT(wanted_size <= gathered_size_max);
+  seams::store_buffer const whole{bytes.get(), wanted_size};
+  uint64_t const begin = size;
+  status const code = read_ranges(handle, {&whole, 1}, offset, size);
+  uint64_t copied_size = 0;
+  for (const auto &range : ranges) {
+    uint64_t const part = std::min<uint64_t>(range.size, size - begin - copied_size);
+    std::memcpy(range.addr, bytes.get() + copied_size, part);
+    copied_size += part;
+  }
+  return code;
+}
+
+// How many of the ranges are small and fit into one request.
+size_t gathered_count(std::span<const seams::store_buffer> ranges) {
+  size_t count = 0;
+  for (uint64_t sum = 0; count < ranges.size(); count++) {
+    sum += ranges[count].size;
+    if (ranges[count].size > small_size_max || sum > gathered_size_max)
+      break;
+  }
+  return count;
+}
+
+status read_handle(const gfarm_handle &handle,
+                   std::span<const seams::store_buffer> buffers,
+                   uint64_t offset,
+                   uint64_t &size) {
+  size = 0;
+  std::vector<seams::store_buffer> ranges;
+  for (size_t i = 0; i < buffers.size();)
+    ranges.push_back(seams::take_adjacent(buffers, i));
+  for (size_t first = 0; first < ranges.size();) {
+    std::span<const seams::store_buffer> const rest{ranges.data() + first, ranges.size() - first};
+    size_t const small_count = gathered_count(rest);
+    size_t const count = std::max<size_t>(small_count, 1);
+    uint64_t const before = size;
+    TND_TRY(small_count > 1 ? read_gathered(handle, rest.first(count), offset, size)
+                            : read_ranges(handle, rest.first(count), offset, size));
+    if (size - before < size_of(rest.first(count)))
+      return status::ok;  // the end of the file
+    first += count;
+  }
+  return status::ok;
 }
 
 // One replica: one handle serves all reads, since libgfarm has only one transfer in flight on a
