@@ -103,13 +103,13 @@ read_by_request(Group group, gfile_ref files, const read_call &request, const re
   if (file.status == status::ok)
     result = read(group,
                   state_of(files),
-                  file,
+                  simt::in_memory(file),
                   request.buffer,
                   request.offset,
                   request.size,
                   group.rank() == 0 ? deadline_of(files.timeout_ns) : 0,
                   hint);
-  end_range(group, files, call, result.status);
+  end_range(group, files, simt::in_memory(call), result.status);
   return result;
 }
 

@@ -397,7 +397,7 @@ TND_DEVICE inline status read_bypassing_tier(Group group,
   if (request.mapping == 0)
     lookup.begin(group, simt::constant(state.host_table), request.key);
   copy_result const result =
-      fetch_page(group, state, request, plan, lookup, false, {rpc::no_slot, 0});
+      fetch_page(group, state, request, simt::in_memory(plan), lookup, false, {rpc::no_slot, 0});
   if (group.rank() == 0 && result.ticket.slot != rpc::no_slot)
     simt::constant(state.ring).finish(result.ticket, false);
   return result.code;
@@ -522,8 +522,8 @@ TND_DEVICE inline page_view acquire_page(Group group,
   // frame's old page, and loads one of the bytes stored from here on, finds the new version.
   simt::fence_system();
   copy_plan const plan{bytes, whole_target, 0, simt::constant(state.page_size)};
-  copy_result const result =
-      fetch_page(group, state, request, plan, lookup, location.is_requested, ticket);
+  copy_result const result = fetch_page(
+      group, state, request, simt::in_memory(plan), lookup, location.is_requested, ticket);
   if (group.rank() == 0)
     end_page(state, frame, result, whole_target == nullptr);
   return {result.code,

@@ -181,9 +181,11 @@ TND_DEVICE inline u64 pages_before(const device_state &state, u64 page, u64 end)
 template <class Group>
 TND_DEVICE inline status read_page_part(Group group,
                                         device_state &state,
-                                        const page_request &request,
+                                        const page_request &page,
                                         u8 *target,
-                                        const page_part &part) {
+                                        const page_part &range) {
+  page_request const &request = simt::in_memory(page);
+  page_part const &part = simt::in_memory(range);
   bool const is_whole =
       part.size == simt::constant(state.page_size) && (reinterpret_cast<u64>(target) & 15) == 0;
   page_view const view = acquire_page(group, state, request, is_whole ? target : nullptr);

@@ -165,7 +165,7 @@ struct word_of<1> {
 
 enum class side { neither, source, target };
 
-template <u32 Width, side Shared>
+template <u32 Width, side Shared, u32 Unroll = Width >= 8 ? 4 : 2>
 __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
   using word = typename word_of<Width>::type;
   word *output = reinterpret_cast<word *>(target);
@@ -182,19 +182,22 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
     else
       *addr = value;
   };
-  u64 i = rank;
+  u64 i = rank, loaded = i, stored = i;
   // This many loads are in flight before the first store waits; host memory has a high latency.
-  constexpr u32 unroll = Shared != side::source ? 4 : Width >= 8 ? Width / 2 : 2;
+  // Indices advance by additions, which take few registers.
+  constexpr u32 unroll = Shared != side::source ? 4 : Unroll;
+#  pragma unroll 1
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     word values[unroll];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
-      values[k] = load(input + i + u64(k) * count);
+    for (u32 k = 0; k < unroll; k++, loaded += count)
+      values[k] = load(input + loaded);
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++) {
-      store(output + i + u64(k) * count, values[k]);
+    for (u32 k = 0; k < unroll; k++, stored += count) {
+      store(output + stored, values[k]);
     }
   }
+#  pragma unroll 1
   for (; i < words; i += count) {
     store(output + i, load(input + i));
   }
@@ -248,7 +251,7 @@ __device__ inline void copy_bytes_inline(
     u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) == 0)
-    copy_words<16, Shared>(rank, count, target, source, size / 16);
+    copy_words<16, Shared, 8>(rank, count, target, source, size / 16);
   else
     copy_ragged<Shared>(rank, count, target, source, size);
 }
@@ -306,29 +309,28 @@ __device__ inline ulonglong2 load_part(const u8 *source, u64 size) {
 }
 
 // Fill words of the source while at least `unroll` are to be copied by this thread. Returns its
-// next word.
+// next word. Pointers advance by a stride, which takes few registers.
 __device__ inline u64 fill_whole_words(u32 rank, u32 count, const frame_fill &fill, u64 words) {
-  ulonglong2 *const frame = reinterpret_cast<ulonglong2 *>(fill.frame);
-  ulonglong2 *const second = reinterpret_cast<ulonglong2 *>(fill.second_target);
-  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(fill.source);
-  u64 i = rank;
+  u64 i = rank, offset = u64(rank) * 16, stored = offset;
+  u64 const stride = u64(count) * 16;
   constexpr u32 unroll = 8;
+#  pragma unroll 1
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     ulonglong2 values[unroll];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
-      values[k] = word_of<16>::load(input + i + u64(k) * count);
+    for (u32 k = 0; k < unroll; k++, offset += stride)
+      values[k] = word_of<16>::load(reinterpret_cast<const ulonglong2 *>(fill.source + offset));
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++) {
-      word_of<16>::store(frame + i + u64(k) * count, values[k]);
-      if (second != nullptr)
-        second[i + u64(k) * count] = values[k];
+    for (u32 k = 0; k < unroll; k++, stored += stride) {
+      word_of<16>::store(reinterpret_cast<ulonglong2 *>(fill.frame + stored), values[k]);
+      if (fill.second_target != nullptr)
+        *reinterpret_cast<ulonglong2 *>(fill.second_target + stored) = values[k];
     }
   }
   return i;
 }
 
-__device__ __noinline__ void fill_frame(u32 rank, u32 count, frame_fill fill) {
+__device__ __noinline__ void fill_frame(u32 rank, u32 count, const frame_fill &fill) {
   bool const is_aligned = (reinterpret_cast<u64>(fill.source) & 15) == 0;
   u64 i = fill_whole_words(rank, count, fill, is_aligned ? fill.size / 16 : 0);
 #  pragma unroll 1

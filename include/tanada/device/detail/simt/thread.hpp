@@ -116,6 +116,15 @@ TND_DEVICE inline u32 last_bit(u64 bits) {
   return 63 - u32(__clzll((long long)bits));
 }
 
+// `object`, of which the compiler then knows nothing: it stays in memory, and its members are
+// loaded when they are needed. So they take no registers across calls.
+template <class T>
+TND_DEVICE inline T &in_memory(T &object) {
+  T *addr = &object;
+  asm volatile("" : "+l"(addr) : : "memory");
+  return *addr;
+}
+
 // Nanoseconds on the device's clock; for timeouts, not for ordering.
 TND_DEVICE inline u64 now_ns() {
   u64 time_ns;
@@ -130,6 +139,11 @@ TND_DEVICE inline bool is_private(const void *addr) {
 }
 
 #else
+
+template <class T>
+inline T &in_memory(T &object) {
+  return object;
+}
 
 inline u32 thread_index_x() {
   return host::ids().thread.x;

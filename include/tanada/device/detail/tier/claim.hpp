@@ -11,7 +11,7 @@ template <simt::scope Scope>
 class warp_claim {
  public:
   // All lanes call; the result is equal in all of them.
-  TND_DEVICE_CALL static begin_result begin(const table_ref<Scope> &table, u64 key) {
+  TND_DEVICE_CALL static begin_result begin(table_ref<Scope> table, u64 key) {
     simt::whole_warp const warp{};
     u32 const set = table.set_of(key);
     bool is_locked = false;

@@ -315,7 +315,7 @@ struct table_ref {
 
  private:
   // Issue the loads of several ways together: on a GPU, one load takes as long as all of them.
-  static constexpr u32 survey_batch = 4;
+  static constexpr u32 survey_batch = 2;
 
   TND_HD void load_set(u32 first, simt::word_pair (&loaded)[ways_max]) const {
     for (u32 way = 0; way < ways_max; way++)
@@ -351,16 +351,21 @@ struct table_ref {
 
   TND_HD_CALL find_result find_in(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
-    simt::word_pair loaded[ways_max];
-    load_set(first, loaded);
     u32 const stamp = stamp_of(set);
     u32 frame = no_frame;
     u64 word = 0;
-    for (u32 way = 0; way < ways_max; way++) {
-      if (loaded[way].first != key || way >= shape.ways || is_vacant(loaded[way].second))
-        continue;
-      frame = first + way;
-      word = loaded[way].second;
+    TND_NO_UNROLL
+    for (u32 base = 0; base < shape.ways; base += survey_batch) {
+      simt::word_pair loaded[survey_batch];
+      for (u32 i = 0; i < survey_batch; i++)
+        loaded[i] =
+            simt::load_pair<Scope>(entries[first + (base + i < shape.ways ? base + i : 0)].words);
+      for (u32 i = 0; i < survey_batch; i++) {
+        if (loaded[i].first != key || base + i >= shape.ways || is_vacant(loaded[i].second))
+          continue;
+        frame = first + base + i;
+        word = loaded[i].second;
+      }
     }
     if (frame == no_frame)
       return {find_outcome::absent, no_frame};
@@ -476,6 +481,7 @@ struct table_ref {
     set_survey survey{false, no_frame, 0, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
     u32 best_age = 0;
     bool has_vacancy = false;
+    TND_NO_UNROLL
     for (u32 base = 0; base < shape.ways; base += survey_batch) {
       simt::word_pair entry[survey_batch];
       u32 stamp[survey_batch];
