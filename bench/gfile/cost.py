@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What one gread adds to a kernel: registers, spills and bytes of code, as compiled by nvcc for
-sm_90; no GPU is needed.
+"""What one gread adds to a kernel: registers, spills, bytes of code and the compiler's time, as
+compiled by nvcc for sm_90; no GPU is needed. Above 128 registers, blocks of 512 threads do not run.
 
 usage: cost.py [--json FILE]. Prints a table, and JSON as the other benchmarks do.
 """
@@ -9,6 +9,7 @@ import argparse
 import json
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -33,7 +34,14 @@ CALLS = {
 }
 
 
+def compiler_time():
+    """Seconds of processor time of the programs that have been run."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def measure(group, call):
+    begin = compiler_time()
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = pathlib.Path(folder, "kernel.cu"), pathlib.Path(folder, "kernel.cubin")
         source.write_text(KERNEL.replace("GROUP", group).replace("CALL", call))
@@ -55,6 +63,7 @@ def measure(group, call):
             capture_output=True,
             check=True,
         ).stderr
+        seconds = compiler_time() - begin
         sections = subprocess.run(
             ["readelf", "-SW", cubin], text=True, capture_output=True, check=True
         ).stdout
@@ -63,7 +72,8 @@ def measure(group, call):
         for size in re.findall(r"\s\.text\.\S+\s+PROGBITS\s+\S+\s+\S+\s+(\S+)", sections)
     )
     spills = sum(int(size) for size in re.findall(r"(\d+) bytes spill stores", messages))
-    return int(re.search(r"Used (\d+) registers", messages)[1]), spills, code
+    registers = int(re.search(r"Used (\d+) registers", messages)[1])
+    return registers, spills, code, seconds
 
 
 def main():
@@ -71,16 +81,20 @@ def main():
     parser.add_argument("--json")
     wanted = parser.parse_args()
     rows = []
-    print(f"{'kernel':32} {'registers':>9} {'spilt, bytes':>12} {'code, bytes':>12}")
+    print(f"{'kernel':32} {'registers':>9} {'spilt, bytes':>12} {'code, bytes':>12} {'s':>6}")
     for group in ("this_thread", "this_warp", "this_block"):
+        empty_seconds = 0.0
         for name, call in CALLS.items():
-            registers, spills, code = measure(group, call)
+            registers, spills, code, seconds = measure(group, call)
+            empty_seconds = empty_seconds or seconds
+            added = round(seconds - empty_seconds, 2)
             what = f"{group}, {name}"
-            print(f"{what:32} {registers:9} {spills:12} {code:12}")
+            print(f"{what:32} {registers:9} {spills:12} {code:12} {added:6}")
             for value, unit, bar in (
-                (registers, "registers", None),
+                (registers, "registers", 64),
                 (spills, "bytes spilt", 0),
-                (code, "bytes of code", None),
+                (code, "bytes of code", 40960),
+                (added, "s of the compiler", 0.5),
             ):
                 rows.append(
                     {

@@ -178,13 +178,13 @@ void from_device_tier(report &to, const reading &how) {
   u32 const page = on_gpu ? 2u << 20 : 1u << 18, blocks = on_gpu ? how.blocks : 4;
   resident_row(to, {size, page, blocks}, page, "block gread of pages on the device, " + mib(size));
   for (u32 page_size : {65536u, 4096u})
-    for (u32 factor : {1u, 2u})
+    for (bool is_dense : {false, true})
       resident_row(to,
-                   {size / 4, 65536, blocks * factor, 8},
+                   {size / 4, 65536, is_dense ? 2 * blocks : blocks, 8, is_dense},
                    page_size,
                    "block gread of 64 KiB on the device, pages of " +
                        std::to_string(page_size >> 10) + " KiB, " +
-                       std::to_string(blocks * factor) + " blocks");
+                       (is_dense ? "two blocks" : "a block") + " a multiprocessor");
 }
 
 namespace {

@@ -11,7 +11,8 @@ namespace bench {
 struct reading {
   uint64_t size, chunk_size;  // bytes: of the file, and of a call
   uint32_t blocks;
-  uint32_t rounds = 1;  // how often the file is read
+  uint32_t rounds = 1;    // how often the file is read
+  bool is_dense = false;  // by a kernel of which two blocks fit on a multiprocessor
 };
 
 // Reading whole files: from the page cache of a disk, through a small device tier, from tmpfs
