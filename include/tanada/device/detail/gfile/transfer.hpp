@@ -244,6 +244,12 @@ TND_DEVICE inline status read_page(Group group,
              : read_page_part(group, state, request, target, part);
 }
 
+// Where a read that begins in the file ends.
+TND_DEVICE inline u64 end_of(const range_check &file, u64 offset, u64 size) {
+  u64 const rest = file.file_size - offset;
+  return offset + (size < rest ? size : rest);
+}
+
 template <class Group>
 TND_DEVICE inline transfer_result read(Group group,
                                        device_state &state,
@@ -255,7 +261,7 @@ TND_DEVICE inline transfer_result read(Group group,
                                        page_hint first_hint) {
   if (offset >= file.file_size)
     return {status::ok, 0};
-  u64 const end = offset + (size < file.file_size - offset ? size : file.file_size - offset);
+  u64 const end = end_of(file, offset, size);
   u64 position = offset;
   int const descriptor = cached_descriptor(state, file.mapping);
   while (position < end) {
