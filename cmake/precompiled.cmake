@@ -5,8 +5,8 @@
 #
 # GCC takes a precompiled header only with the options by which it was made, so each kind of target
 # has a program or a library of its own that makes one, and which nobody uses. GCC then does not
-# know which code is the system's, and warns of what it inlines of that. Such warnings are off, which
-# release and the builds with sanitizers have, and in tests no warning is an error. Caches of
+# know which code is the system's, and warns of what it inlines of that. Such warnings are off,
+# which builds for release and with sanitizers have, and in tests no warning is an error. Caches of
 # compilers' results do not work with precompiled headers.
 
 # tanada_precompile(KIND LIBRARY|PROGRAM HEADERS ...): make tanada_KIND_headers.
@@ -23,8 +23,8 @@ function(tanada_precompile kind type)
   endforeach()
 endfunction()
 
-# tanada_reuse_headers(TARGET KIND): compile it with them, where they are made. CMake cannot do so if
-# the target has sources in C, too.
+# tanada_reuse_headers(TARGET KIND): compile it with them, where they are made. CMake cannot do so
+# if the target has sources in C, too.
 function(tanada_reuse_headers target kind)
   get_target_property(sources ${target} SOURCES)
   if(NOT TARGET tanada_${kind}_headers OR sources MATCHES "\\.c(;|$)")

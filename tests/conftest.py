@@ -37,9 +37,11 @@ def pytest_configure(config):
 
 
 def make_open_folder(config):
-    """A folder for programs that tests run as other users. The process that starts the workers makes and removes it.
+    """A folder for programs that tests run as other users. It exists as long as this process, which
+    starts the workers.
 
-    The folder of `tmp_path` does not do: each pytest of the same user that starts closes it to others again.
+    The folder of `tmp_path` does not do: each pytest of the same user that starts closes it to
+    others again.
     """
     folder = tempfile.mkdtemp(prefix="tanada tests ")
     os.chmod(folder, 0o711)

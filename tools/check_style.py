@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""File lengths and sizes, tabs, leftovers, dead code, formats, and where preprocessor conditionals may stand."""
+"""File lengths and sizes, tabs, leftovers, dead code, formats, and where conditionals may stand."""
 
 import re
 

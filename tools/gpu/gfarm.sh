@@ -6,7 +6,8 @@
 # gluster (the contract over GlusterFS, which needs root), strings (the example, verified),
 # cached, figure7, figure6 and memory (rows of bench_gfarm; the last has the servers' files in
 # /dev/shm), libraries (bench_dfs: the host executor against the client libraries, all on two
-# processors); all by default. Files come as RESULTS/results.tar.gz. A table is printed last. The exit status is 1 if a part failed.
+# processors); all by default. Files come as RESULTS/results.tar.gz. A table is printed last. The
+# exit status is 1 if a part failed.
 # TIME: seconds of all parts (380). SIZE_MAX: MiB of the largest file (4096). SCRATCH: a folder on a
 # disk (FOLDER/scratch), where the servers have their files.
 # PROGRAM_END: the end of the programs' names (_cuda). If it is empty, programs of the host executor
@@ -111,7 +112,9 @@ for name in $parts; do
   esac
 done
 for log in "$work"/files/contract_*.log; do
-  [ ! -e "$log" ] || { basename "$log" && grep -E '^\[  (PASSED|SKIPPED|FAILED)' "$log" | tail -n 12; }
+  [ -e "$log" ] || continue
+  basename "$log"
+  grep -E '^\[  (PASSED|SKIPPED|FAILED)' "$log" | tail -n 12
 done
 # The rows of all parts as one file, as bench_gfarm writes it without --only.
 join_rows() {

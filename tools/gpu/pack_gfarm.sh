@@ -17,7 +17,9 @@ gluster=${GLUSTER-/usr}
 end=${PROGRAM_END-_cuda}
 rm -rf "$target"
 mkdir -p "$target"/{bin,lib,sbin,share}
-for name in gfile_contract string_match bench_gfarm; do cp "$build/bin/$name$end" "$target/bin/"; done
+for name in gfile_contract string_match bench_gfarm; do
+  cp "$build/bin/$name$end" "$target/bin/"
+done
 cp "$build/bin/bench_dfs" "$target/bin/"
 cp -a "$build"/lib/libtanada.so* "$target/lib/"
 plugins=(store_gfarm)
