@@ -182,9 +182,8 @@ void from_device_tier(report &to, const reading &how) {
       resident_row(to,
                    {size / 4, 65536, is_dense ? 2 * blocks : blocks, 8, is_dense},
                    page_size,
-                   "block gread of 64 KiB on the device, pages of " +
-                       std::to_string(page_size >> 10) + " KiB, " +
-                       (is_dense ? "two blocks" : "a block") + " a multiprocessor");
+                   "64 KiB block gread on the device, " + std::to_string(page_size >> 10) +
+                       " KiB pages, " + (is_dense ? "2 blocks" : "1 block") + " a multiprocessor");
 }
 
 namespace {
