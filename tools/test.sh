@@ -53,6 +53,7 @@ if [ "$preset" = dev ]; then
   tools/mpi/install.sh mpich5 || echo "test: going on without MPICH 5" >&2
   if python=$(tools/venv.sh); then
     mkdir -p "build/$preset"
+    : >"$python_log" # tail may come before pytest
     TANADA_BUILD=$PWD/build/$preset "$python" -m pytest -q -p no:cacheprovider \
       --junitxml "${reports[1]}" -n "$python_workers" --maxprocesses 8 --dist loadfile \
       --no-loadscope-reorder tests \
