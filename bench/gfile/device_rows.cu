@@ -65,16 +65,6 @@ u32 choose_device(u32 index) {
 #endif
 }
 
-void verify(const u8 *target, u64 size) {
-  u64 const step = std::max<u64>(size / 64, 8) / 8 * 8;
-  for (u64 position = 0; position + 8 <= size; position += step) {
-    u64 word = 0;
-    examples::copy_to_host(&word, target + position, 8);
-    if (word != word_at(position))
-      throw std::runtime_error("wrong bytes at " + std::to_string(position));
-  }
-}
-
 void wait_until_mapped(instance &on, const std::string &path, u8 *target, const reading &how) {
   double const start = now_s();
   reading const little{std::min<u64>(how.size, 1u << 20), how.chunk_size, 1};
@@ -103,7 +93,7 @@ class reader {
       wait_until_mapped(on, path_, target_.data(), how_);
     start();
     double const taken = seconds_to_read(on, path_, target_.data(), how_.size, how_);
-    verify(target_.data(), how_.size);
+    check_words(target_.data(), how_.size);
     return taken;
   }
 
