@@ -250,7 +250,7 @@ TND_DEVICE gio_result gread_rows(
     return {file.status, 0};
   u64 failed_row = 0;
   status const reader_code = d::read_share(
-      group, d::state_of(files), file, list, static_cast<u8 *>(buffer), deadline_ns, failed_row);
+      group, d::state_of(files), {file, list, static_cast<u8 *>(buffer), deadline_ns}, failed_row);
   if (reader_code != status::ok && typename d::row_division<Group>::reader{}.rank() == 0)
     d::record_fault(d::state_of(files), reader_code, d::site::read, fd, failed_row * row_size);
   status const code = d::row_division<Group>::combine(group, reader_code);

@@ -13,6 +13,14 @@ struct row_list {
   u64 row_size;  // bytes
 };
 
+// What a gread_rows copies, and where to.
+struct row_gather {
+  range_check file;
+  row_list rows;
+  u8 *buffer;
+  u64 deadline_ns;
+};
+
 // The readers of a group take windows of the list in turn: the warps of a block, or the one thread
 // or warp that calls.
 template <class Group>
@@ -184,13 +192,12 @@ TND_DEVICE_CALL status read_row(Reader reader,
 template <class Reader>
 TND_DEVICE inline status read_window(Reader reader,
                                      device_state &state,
-                                     const range_check &file,
-                                     const row_list &rows,
-                                     u8 *buffer,
+                                     const row_gather &call,
                                      u64 begin,
                                      u64 end,
-                                     u64 deadline_ns,
                                      u64 &failed_row) {
+  range_check const &file = call.file;
+  row_list const &rows = call.rows;
   request_rows(reader, state, file, rows, begin, end);
   for (u64 i = begin; i < end; i++) {
     u64 const number = rows.numbers[i];
@@ -198,8 +205,8 @@ TND_DEVICE inline status read_window(Reader reader,
     if (number < file.file_size / rows.row_size) {
       u64 const offset = number * rows.row_size;
       read_target const row{
-          file.file_key, buffer + i * rows.row_size, offset, offset + rows.row_size};
-      code = read_row(reader, state, file, row, deadline_ns);
+          file.file_key, call.buffer + i * rows.row_size, offset, offset + rows.row_size};
+      code = read_row(reader, state, file, row, call.deadline_ns);
     }
     if (code != status::ok) {
       failed_row = number;
@@ -213,26 +220,20 @@ TND_DEVICE inline status read_window(Reader reader,
 template <class Group>
 TND_DEVICE inline status read_share(Group group,
                                     device_state &state,
-                                    const range_check &file,
-                                    const row_list &rows,
-                                    u8 *buffer,
-                                    u64 deadline_ns,
+                                    const row_gather &call,
                                     u64 &failed_row) {
   using readers = row_division<Group>;
-  u64 const reader_count = readers::count(group);
-  u64 const share = (rows.count + reader_count - 1) / reader_count;
+  u64 const count = call.rows.count, reader_count = readers::count(group);
+  u64 const share = (count + reader_count - 1) / reader_count;
   u64 const window = share < row_window ? share : row_window;
   status code = status::ok;
-  for (u64 begin = readers::index(group) * window; begin < rows.count && code == status::ok;
+  for (u64 begin = readers::index(group) * window; begin < count && code == status::ok;
        begin += reader_count * window)
     code = read_window(typename readers::reader{},
                        state,
-                       file,
-                       rows,
-                       buffer,
+                       call,
                        begin,
-                       begin + window < rows.count ? begin + window : rows.count,
-                       deadline_ns,
+                       begin + window < count ? begin + window : count,
                        failed_row);
   return code;
 }
