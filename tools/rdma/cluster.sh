@@ -82,7 +82,10 @@ done
 check_objects
 "$tanada" pool stat "$url/space1" --json | tee "$folder/stat"
 grep -q '"path": "rdma"' "$folder/stat" || die "the path is not RDMA"
-echo "== objects were put and read over RDMA: $SECONDS s"
+grep -q "copies to 10.77.0.2:7440 go over verbs" "$folder/server.log" ||
+  die "copies do not go over RDMA"
+grep "go over TCP" "$folder/server.log" && die "copies go over TCP"
+echo "== objects were put, copied and read over RDMA: $SECONDS s"
 
 "$agent" 10.77.0.2 "kill -9 \$(cat /tmp/server.pid)"
 check_objects

@@ -16,12 +16,13 @@
 
 namespace tanada::wire::pool {
 
-// A client of an earlier version cannot read striped objects. All else is the same. The servers of
-// a cluster agree on a version, see poold::membership, and use what is new in one once all of them
-// have it. So a message between servers may change only for connections of a new version.
-inline constexpr uint32_t protocol_version = 6, protocol_version_min = 5;
-inline constexpr uint32_t striping_version = 6;      // the first one with striped objects
-inline constexpr uint32_t frame_magic = 0x31444E54;  // "TND1"
+// A client of version 5 cannot read striped objects. All else is the same. The servers of a cluster
+// agree on a version, see poold::membership, and use what is new in one once all of them have it.
+// So a message between servers may change only for connections of a new version.
+inline constexpr uint32_t protocol_version = 7, protocol_version_min = 5;
+inline constexpr uint32_t striping_version = 6;       // the first one with striped objects
+inline constexpr uint32_t replica_fetch_version = 7;  // the first one with replica_fetch
+inline constexpr uint32_t frame_magic = 0x31444E54;   // "TND1"
 inline constexpr size_t body_size_max = 65536;
 inline constexpr size_t name_size_max = 512;
 inline constexpr size_t range_count_max = 2048;   // in one message
@@ -83,8 +84,9 @@ enum class kind : uint16_t {
   fragment_report,
   fragment_build,
   fragment_read,
+  replica_fetch,
 };
-inline constexpr kind last_kind = kind::fragment_read;
+inline constexpr kind last_kind = kind::replica_fetch;
 
 struct frame {
   uint32_t magic = frame_magic;
@@ -467,75 +469,6 @@ struct cluster_remove_request {
   uint8_t is_forced = 0;
   static bool fields(auto &f, auto &m) {
     return f(m.server) && f(m.is_forced);
-  }
-};
-
-// The requests of a partition's primary to the other servers that hold the partition, over a
-// connection without a namespace. All carry the primary's term. stale: the receiver knows a newer
-// term. again: it does not know this term yet.
-//
-// replica_begin: the changes that follow begin anew. replica_mark: the receiver has all changes
-// before it. It is sent once they were all acknowledged.
-struct replica_request {
-  uint32_t partition = 0;
-  uint64_t term = 0;
-  static bool fields(auto &f, auto &m) {
-    return f(m.partition) && f(m.term);
-  }
-};
-
-// mark: all changes of the partition up to this position come before it. settled: all of them are
-// settled.
-struct replica_position {
-  replica_request place;
-  uint64_t position = 0;
-  static bool fields(auto &f, auto &m) {
-    return f(m.place) && f(m.position);
-  }
-};
-
-// Names after these, by namespace and name.
-struct replica_list_request {
-  replica_request place;
-  std::string after_namespace, after_name;
-  static bool fields(auto &f, auto &m) {
-    return f(m.place) && f(m.after_namespace) && f(m.after_name);
-  }
-};
-
-struct replica_entry {
-  std::string namespace_name, name;
-  uint64_t version = 0;
-  uint32_t flags = 0;
-  static bool fields(auto &f, auto &m) {
-    return f(m.namespace_name) && f(m.name) && f(m.version) && f(m.flags);
-  }
-};
-
-struct replica_list_reply {
-  std::vector<replica_entry> entries;
-  uint8_t more = 0;
-  static bool fields(auto &f, auto &m) {
-    return f(m.entries) && f(m.more);
-  }
-};
-
-// One change. For a put the data of the frame is the object. Changes without `is_last` take effect
-// together with the next that has it.
-struct replica_apply_request {
-  replica_request place;
-  uint8_t type = 0;  // poold::change::kind
-  uint8_t is_last = 1;
-  uint8_t wants_disk = 0;  // the reply comes once the change is durable, if the receiver's pool is
-  std::string namespace_name, name, old_name;
-  info object_info;
-  uint32_t flags = 0;
-  uint64_t position = 0;  // 0: a difference that the comparison found
-  uint64_t settled = 0;   // position up to which the changes of the partition are settled
-  static bool fields(auto &f, auto &m) {
-    return f(m.place) && f(m.type) && f(m.is_last) && f(m.wants_disk) && f(m.namespace_name) &&
-           f(m.name) && f(m.old_name) && f(m.object_info) && f(m.flags) && f(m.position) &&
-           f(m.settled);
   }
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/wire/pool_fragments.hpp"
+#include "core/wire/pool_replica.hpp"
 #include "products/poold/catalog.hpp"
 
 namespace tanada::poold {

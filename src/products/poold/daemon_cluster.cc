@@ -121,6 +121,7 @@ status daemon::open_cluster() {
   settings.dial = [](const std::string &address, uint64_t deadline_ns) {
     return pool::dial_address(address, deadline_ns);
   };
+  settings.fabric = {.provider = options_.fabric, .node = options_.fabric_node};
   node_ = std::make_unique<cluster_node>(std::move(settings), *coordinator_, journal_.get());
   return status::ok;
 }

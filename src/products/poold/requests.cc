@@ -509,19 +509,6 @@ const char *reason_of_failure(kind request) {
 
 }  // namespace
 
-void session::finish_fabric_write(uint64_t tag, status code) {
-  auto const it = fabric_writes_.find(tag);
-  if (it == fabric_writes_.end())
-    return;
-  fabric_write const done = it->second;
-  fabric_writes_.erase(it);
-  auto entry = find_handle(done.handle);
-  if (code == status::ok && entry.ok() && entry.value()->is_writer) {
-    entry.value()->written.add(done.offset, done.size);
-    limit_ranges(*entry.value());
-  }
-}
-
 void session::finish_deferred(const deferred_reply &deferred) {
   if (deferred.request_kind == settled_notice) {
     awaits_settling_ = false;
@@ -529,6 +516,10 @@ void session::finish_deferred(const deferred_reply &deferred) {
   }
   if (deferred.request_kind == read_notice_kind) {
     finish_cold_read(deferred.tag);
+    return;
+  }
+  if (fetch_ && deferred.tag == fetch_->tag && kind(deferred.request_kind) == kind::replica_fetch) {
+    finish_fetch(deferred);
     return;
   }
   frame const at_work = head_;  // of a request whose data has not arrived completely

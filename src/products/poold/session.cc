@@ -119,7 +119,7 @@ bool session::is_overdue(uint64_t now_ns) const {
   if (stage_ != stage::ready)
     return now_ns > connected_ns_ + service_.limits.handshake_ns;
   bool const half_done = !input_.is_idle() || !output_.empty();
-  return half_done && !job_ && now_ns > last_progress_ns_ + service_.limits.stall_ns;
+  return half_done && !job_ && !fetch_ && now_ns > last_progress_ns_ + service_.limits.stall_ns;
 }
 
 void session::shrink_idle_buffer(uint64_t now_ns) {
@@ -255,7 +255,7 @@ void session::send_data_lost() {
 
 // Process one step of the buffered input. `more`: another step may be possible.
 status session::parse(bool &more) {
-  if (is_closing_ || job_)
+  if (is_closing_ || job_ || fetch_)
     return status::ok;
   if (parked_)
     return retry_parked(more);
@@ -358,6 +358,7 @@ const session::request_handler session::request_handlers[] = {
     {kind::replica_begin, &session::on_replica_begin},
     {kind::replica_list, &session::on_replica_list},
     {kind::replica_apply, &session::on_replica_apply},
+    {kind::replica_fetch, &session::on_replica_fetch},
     {kind::replica_mark, &session::on_replica_mark},
     {kind::replica_settled, &session::on_replica_settled},
     {kind::rename, &session::on_rename},
@@ -373,13 +374,20 @@ const session::request_handler session::request_handlers[] = {
     {kind::rma_write, &session::on_rma_write},
     {kind::rma_read, &session::on_rma_read}};
 
+// Requests that also connections without a namespace make. Another server of the cluster names its
+// fabric endpoint.
+bool session::is_for_server(kind request) const {
+  bool const is_fabric = request == kind::fabric || request == kind::fabric_proof;
+  return request == kind::statistics || (is_fabric && service_.cluster != nullptr);
+}
+
 status session::dispatch(const frame &head, std::span<const std::byte> body) {
   set_last_message({});
   bool const needs_namespace =
       kind(head.kind) < kind::namespaces || kind(head.kind) == kind::create_striped ||
       kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict ||
       kind(head.kind) == kind::fragment_places;
-  if (!has_namespace_ && needs_namespace && kind(head.kind) != kind::statistics)
+  if (!has_namespace_ && needs_namespace && !is_for_server(kind(head.kind)))
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
   if (service_.cluster != nullptr && has_namespace_ && needs_namespace) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "backends/sockets/ring_stream.hpp"
 #include "core/base/mutex.hpp"
 #include "core/wire/pool_fragments.hpp"
+#include "core/wire/pool_replica.hpp"
 #include "products/pool/checksum.hpp"
 #include "products/pool/frame_receiver.hpp"
 #include "products/poold/output.hpp"
@@ -80,7 +82,7 @@ class session {
   outcome progress(uint64_t now_ns);
 
   bool expects_input() const noexcept {
-    return !is_closing_ && !job_ && !parked_ && accepts_requests();
+    return !is_closing_ && !job_ && !parked_ && !fetch_ && accepts_requests();
   }
   // No reply to the client is outstanding.
   bool is_drained() const noexcept {
@@ -209,6 +211,7 @@ class session {
   };
   static const request_handler request_handlers[];
   status dispatch(const wire::pool::frame &head, std::span<const std::byte> body);
+  bool is_for_server(wire::pool::kind request) const;
   status handle_request_of(const wire::pool::frame &head, std::span<const std::byte> body);
   status handshake(const wire::pool::frame &head, std::span<const std::byte> body);
   status identify(std::span<const std::byte> body);
@@ -330,7 +333,13 @@ class session {
   status on_fragment_report(std::span<const std::byte> body);
   status on_fragment_build(std::span<const std::byte> body);
   status on_fragment_read(std::span<const std::byte> body);
+  status on_replica_fetch(std::span<const std::byte> body);
+  status begin_replica(const wire::pool::replica_apply_request &request);
+  status end_replica(const wire::pool::replica_apply_request &request, status code);
   status receive_replica(const wire::pool::replica_apply_request &request);
+  status fetch_replica(const wire::pool::replica_fetch_request &request);
+  result<change> create_replica(const wire::pool::replica_apply_request &request);
+  void finish_fetch(const deferred_reply &fetched);
   void finish_replica();
   void finish_write();
   void finish_put();
@@ -416,6 +425,13 @@ class session {
     uint64_t position = 0, settled = 0;  // see replica_apply_request
   };
   std::unique_ptr<replica_group> replicas_;
+  // The object whose bytes are read from another server over the fabric. The next request is parsed
+  // after it.
+  struct replica_fetch {
+    uint64_t tag, size;
+    wire::pool::replica_request place;
+  };
+  std::optional<replica_fetch> fetch_;
   // Ranges that fabric transfers in flight write, by tag.
   struct fabric_write {
     uint64_t handle, offset, size;

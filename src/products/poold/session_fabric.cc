@@ -156,4 +156,17 @@ status session::submit_rma(const rma_request &request, const handle &target, boo
   return service_.fabric->submit(std::move(bulk_transfer)) ? status::ok : status::busy;
 }
 
+void session::finish_fabric_write(uint64_t tag, status code) {
+  auto const it = fabric_writes_.find(tag);
+  if (it == fabric_writes_.end())
+    return;
+  fabric_write const done = it->second;
+  fabric_writes_.erase(it);
+  auto entry = find_handle(done.handle);
+  if (code == status::ok && entry.ok() && entry.value()->is_writer) {
+    entry.value()->written.add(done.offset, done.size);
+    limit_ranges(*entry.value());
+  }
+}
+
 }  // namespace tanada::poold

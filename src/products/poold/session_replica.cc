@@ -1,6 +1,10 @@
 // A session of a cluster: serving only while this server is the namespace's primary, and the
 // requests of other servers.
+#include <atomic>
+#include <utility>
+
 #include "core/base/assert.hpp"
+#include "core/base/checked.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/cluster/backup.hpp"
 #include "products/poold/cluster/map.hpp"
@@ -25,6 +29,22 @@ change change_of(const replica_apply_request &request) {
   described.flags = request.flags;
   described.is_replica = true;
   return described;
+}
+
+// Whether the parts have exactly the bytes of the object.
+bool is_fetchable(const replica_fetch_request &request) {
+  uint64_t const size = request.change.object_info.size;
+  if (request.parts.empty() || request.parts.size() > exposed_part_count_max ||
+      size > object_size_max)
+    return false;
+  uint64_t total = 0;
+  for (const exposed_part &part : request.parts) {
+    if (part.size == 0 || !range_fits(part.offset, part.size, part.region_size) ||
+        !range_fits(total, part.size, size))
+      return false;
+    total += part.size;
+  }
+  return total == size;
 }
 
 std::vector<std::string> names_of(const std::vector<change> &changes) {
@@ -221,6 +241,32 @@ status session::on_replica_list(std::span<const std::byte> body) {
 status session::on_replica_apply(std::span<const std::byte> body) {
   replica_apply_request request;
   TND_TRY(decode(body, request));
+  TND_TRY(begin_replica(request));
+  if (change::kind(request.type) == change::kind::put)
+    return end_replica(request, receive_replica(request));
+  if (head_.data_size != 0)
+    return status::protocol;
+  replicas_->changes.push_back(change_of(request));
+  on_data_end_ = &session::finish_replica;
+  return status::ok;
+}
+
+// A put whose bytes are in memory of the peer.
+status session::on_replica_fetch(std::span<const std::byte> body) {
+  replica_fetch_request request;
+  TND_TRY(decode(body, request));
+  bool const is_valid = change::kind(request.change.type) == change::kind::put &&
+                        head_.data_size == 0 && is_fetchable(request);
+  if (!is_valid)
+    return status::protocol;
+  if (fabric_claim_ != claim::proven)
+    return fail(status::access, "the server has not proven that it owns the fabric address");
+  TND_TRY(begin_replica(request.change));
+  return end_replica(request.change, fetch_replica(request));
+}
+
+// Check the change, and let it join those that take effect together.
+status session::begin_replica(const replica_apply_request &request) {
   TND_TRY(require_peer(request.place));
   bool const is_valid = is_valid_name(request.namespace_name) && is_valid_name(request.name) &&
                         partition_of(request.namespace_name) == request.place.partition &&
@@ -241,28 +287,23 @@ status session::on_replica_apply(std::span<const std::byte> body) {
   replicas_->wants_disk = request.wants_disk != 0;
   replicas_->position = request.position;
   replicas_->settled = request.settled;
-  if (change::kind(request.type) == change::kind::put) {
-    status const code = receive_replica(request);
-    if (code != status::ok && !lacks_memory_) {
-      replicas_.reset();
-      service_.cluster->begin_copy(request.place);  // it lacks this change
-    }
-    return code;
-  }
-  if (head_.data_size != 0)
-    return status::protocol;
-  replicas_->changes.push_back(change_of(request));
-  on_data_end_ = &session::finish_replica;
   return status::ok;
 }
 
-// Receive the bytes of an object. Quotas are the primary's.
-status session::receive_replica(const replica_apply_request &request) {
+// Passes the status of a put on. The copy lacks a change that has failed, unless it is repeated.
+status session::end_replica(const replica_apply_request &request, status code) {
+  if (code != status::ok && !lacks_memory_) {
+    replicas_.reset();
+    service_.cluster->begin_copy(request.place);
+  }
+  return code;
+}
+
+// Allocate the object's memory. Quotas are the primary's.
+result<change> session::create_replica(const replica_apply_request &request) {
   TND_ASSERT(replicas_ != nullptr);
-  if (request.object_info.size != head_.data_size || head_.data_size > object_size_max)
-    return status::protocol;
   auto created = service_.objects.create_restored(replicas_->namespace_id,
-                                                  head_.data_size,
+                                                  request.object_info.size,
                                                   request.flags & flags_of_objects,
                                                   allocation_mode());
   if (!created.ok())
@@ -270,12 +311,107 @@ status session::receive_replica(const replica_apply_request &request) {
   change put = change_of(request);
   put.object = std::move(created).value();
   put.object->metadata = request.object_info;
+  return put;
+}
+
+status session::receive_replica(const replica_apply_request &request) {
+  if (request.object_info.size != head_.data_size || head_.data_size > object_size_max)
+    return status::protocol;
+  auto put = create_replica(request);
+  if (!put.ok())
+    return put.error();
   std::vector<iovec> parts;
-  put.object->append_parts(0, head_.data_size, parts);
+  put.value().object->append_parts(0, head_.data_size, parts);
   input_.set_destination(std::move(parts));
-  replicas_->changes.push_back(std::move(put));
+  replicas_->changes.push_back(std::move(put).value());
   on_data_end_ = &session::finish_replica;
   return status::ok;
+}
+
+namespace {
+
+// The transfers of one object, of which the last one reports to the session.
+struct fetch_progress {
+  deferred_reply answer;  // with the object, which must not be freed by the mover's thread
+  std::shared_ptr<mailbox> answers;
+  std::atomic<status> code = status::ok;
+  std::atomic<uint32_t> remaining_count = 1;  // one of the session, until it has submitted all
+
+  void end(status ended) {
+    if (ended != status::ok)
+      code.store(ended);
+    if (remaining_count.fetch_sub(1) != 1)
+      return;
+    answer.code = code.load();
+    answers->put(std::move(answer));
+  }
+};
+
+// A read of one part into the object from `offset` on. It counts as remaining.
+transfer make_read(const exposed_part &part,
+                   uint64_t offset,
+                   const std::shared_ptr<fetch_progress> &progress) {
+  transfer read;
+  read.remote = {part.base, part.key, part.region_size};
+  read.offset = part.offset;
+  progress->answer.hold->append_parts(offset, part.size, read.parts);
+  progress->remaining_count.fetch_add(1);
+  read.callback = [progress](status code) {
+    progress->end(code);
+  };
+  return read;
+}
+
+}  // namespace
+
+// Read the object's bytes over the fabric. The session parses nothing until they are there, because
+// changes take effect in order.
+status session::fetch_replica(const replica_fetch_request &request) {
+  TND_ASSERT(!fetch_ && service_.fabric != nullptr && !fabric_peer_.empty());
+  auto put = create_replica(request.change);
+  if (!put.ok())
+    return put.error();
+  auto const progress = std::make_shared<fetch_progress>();
+  progress->answer = {id_, head_.tag, head_.kind, status::ok, {}, put.value().object};
+  progress->answers = mailbox_;
+  uint64_t offset = 0;
+  for (const exposed_part &part : request.parts) {
+    transfer read = make_read(part, offset, progress);
+    read.peer = fabric_peer_;
+    read.timeout_ns = service_.limits.stall_ns;
+    offset += part.size;
+    if (service_.fabric->submit(std::move(read)))
+      continue;
+    if (offset == part.size) {
+      lacks_memory_ = may_wait_;  // nothing is under way: repeat the request
+      return status::busy;
+    }
+    progress->end(status::busy);
+    break;
+  }
+  replicas_->changes.push_back(std::move(put).value());
+  fetch_ = {head_.tag, offset, request.change.place};
+  deferred_count_++;
+  progress->end(status::ok);
+  return status::ok;
+}
+
+void session::finish_fetch(const deferred_reply &fetched) {
+  TND_ASSERT(fetch_ && replicas_ != nullptr && deferred_count_ > 0);
+  replica_fetch const done = *std::exchange(fetch_, std::nullopt);
+  deferred_count_--;
+  status const code =
+      fetched.code == status::ok ? require_intact(*fetched.hold) : status::peer_lost;
+  if (code == status::ok) {
+    count_written(fabric_path(), done.size);
+    finish_replica();
+    return;
+  }
+  replicas_.reset();
+  service_.cluster->begin_copy(done.place);
+  if (code == status::peer_lost)
+    set_last_message("the transfer over the fabric failed");
+  send_error(code);
 }
 
 // The copy is not good for reads once the log has refused a change, because the primary gives it

@@ -29,13 +29,16 @@ class Server:
     def port_file(self):
         return self.cluster.folder / f"{self.port}.ports"
 
-    def used_size(self):
-        """The bytes of all objects of this server."""
+    def metric(self, name):
+        """The value of a metric, with its labels as /metrics has them; 0 if it is not there."""
         _, web_port = self.port_file().read_text().split()
         with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
-        (used,) = [line.split()[1] for line in lines if line.startswith("tanada_pool_used_bytes ")]
-        return int(float(used))
+        return sum(int(float(line.split()[1])) for line in lines if line.startswith(f"{name} "))
+
+    def used_size(self):
+        """The bytes of all objects of this server."""
+        return self.metric("tanada_pool_used_bytes")
 
     def start(self):
         self.port_file().unlink(missing_ok=True)
@@ -46,7 +49,7 @@ class Server:
                 "--copies", str(self.cluster.copies), "--lease", f"{self.cluster.lease_s}s",
                 "--web", "--port-file", self.port_file(), *self.options,
             ],
-            env={**environment(), "TND_LOG": "info"},
+            env={**environment(), "TND_LOG": "info", "TND_PLUGIN_PATH": BUILD / "lib"},
             stdout=open(self.cluster.folder / f"{self.port}.log", "ab"),
             stderr=subprocess.STDOUT,
             preexec_fn=etcd.end_with_parent,

@@ -37,7 +37,7 @@ class served_link {
 
 struct pool_fabric : testing::Test {
   void SetUp() override {
-    auto opened = pool::fabric_link::open(test_fabric);
+    auto opened = pool::fabric_link::open({.provider = test_fabric, .cuda = true});
     ASSERT_TRUE(opened.ok());
     link = std::move(opened).value();
     tnd_pool_connection about{};
@@ -181,7 +181,7 @@ TEST(pool_fabric_session, a_late_proof_is_none) {
   ASSERT_TRUE(endpoint.ok());
   auto mover = poold::data_mover::start(std::move(endpoint).value());
   ASSERT_TRUE(mover.ok());
-  auto opened = pool::fabric_link::open(test_fabric);
+  auto opened = pool::fabric_link::open({.provider = test_fabric, .cuda = true});
   ASSERT_TRUE(opened.ok());
   pool::fabric_link &link = *opened.value();
   poold::catalog objects{*memory.value(), nullptr, {}};

@@ -93,7 +93,7 @@ def test_servers_are_upgraded_one_after_the_other(older, older_clients, tmp_path
     end_writers(writers)
     last = older.servers[-1]
     wait_for(lambda: not any(problems(last).values()), "a cluster of one version")
-    wait_for(lambda: "uses version 6 of the protocol" in older.servers[0].log(), "version 6")
+    wait_for(lambda: "uses version 7 of the protocol" in older.servers[0].log(), "version 7")
 
     older_clients.undo()
     before = used_sizes(older)
@@ -107,7 +107,7 @@ def test_servers_are_upgraded_one_after_the_other(older, older_clients, tmp_path
     last.options = (*STRIPE, *OLDER)
     last.start()
     assert last.process.wait(LIMIT_S) != 0
-    assert "the cluster uses version 6 of the protocol" in last.log()
+    assert "the cluster uses version 7 of the protocol" in last.log()
 
 
 def test_a_client_of_an_earlier_version(tmp_path, older_clients):

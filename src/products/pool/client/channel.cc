@@ -47,6 +47,7 @@ result<std::unique_ptr<channel>> channel::open(std::unique_ptr<seams::stream> co
   if (reads_backup)
     TND_TRY(created->exchange_step(
         kind::read_backup, empty_message{}, kind::read_backup, answer, deadline_ns));
+  created->version_ = version;
   status const code = created->handshake(space, client_key, deadline_ns, version);
   if (code != status::ok)
     return code;

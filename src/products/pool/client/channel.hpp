@@ -67,6 +67,10 @@ class channel {
   const wire::pool::welcome_message &terms() const noexcept {
     return terms_;
   }
+  // Of the protocol.
+  uint32_t version() const noexcept {
+    return version_;
+  }
   const seams::stream &connection() const noexcept {
     return *connection_;
   }
@@ -171,6 +175,7 @@ class channel {
   std::unique_ptr<seams::stream> connection_;
   descriptor early_descriptor_;  // of the welcome, received before those of `connection_`
   wire::pool::welcome_message terms_;
+  uint32_t version_ = wire::pool::protocol_version;
   seams::clock *clock_ = &seams::monotonic_clock();
   status end_status_ = status::ok;
   uint64_t next_tag_ = 1;

@@ -411,7 +411,7 @@ void client::join_fabric() {
     return;
   status code = status::ok;
   if (fabric_ == nullptr) {
-    auto opened = fabric_link::open(settings_.fabric);
+    auto opened = fabric_link::open({.provider = settings_.fabric, .cuda = true});
     if (opened.ok())
       fabric_ = std::move(opened).value();
     else

@@ -14,8 +14,8 @@ constexpr uint64_t receive_id = 1;
 
 }  // namespace
 
-result<std::unique_ptr<fabric_link>> fabric_link::open(const std::string &provider) {
-  auto endpoint = seams::fabric_open({.provider = provider, .cuda = true});
+result<std::unique_ptr<fabric_link>> fabric_link::open(const seams::fabric_request &request) {
+  auto endpoint = seams::fabric_open(request);
   if (!endpoint.ok())
     return endpoint.error();
   return std::unique_ptr<fabric_link>{new fabric_link{std::move(endpoint).value()}};

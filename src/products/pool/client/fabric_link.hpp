@@ -16,7 +16,7 @@ namespace tanada::pool {
 class fabric_link {
  public:
   // Returns `no_plugin` or libfabric's error.
-  static result<std::unique_ptr<fabric_link>> open(const std::string &provider);
+  static result<std::unique_ptr<fabric_link>> open(const seams::fabric_request &request);
 
   std::string address() const;
   seams::fabric_path path() const {

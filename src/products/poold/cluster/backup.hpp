@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "core/base/mutex.hpp"
-#include "core/wire/pool.hpp"
+#include "core/wire/pool_replica.hpp"
 #include "products/poold/cluster/map.hpp"
 
 namespace tanada::poold {

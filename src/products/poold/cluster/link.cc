@@ -82,7 +82,34 @@ bool replica_link::connect() {
   channel_ = std::move(opened).value();
   connection_count_++;
   reconnect_ns_ = reconnect_ns_min;
+  join_fabric();
   return true;
+}
+
+// Without a fabric, the connection carries all bytes.
+void replica_link::join_fabric() {
+  bool const may_join = !options_.fabric.provider.empty() &&
+                        fabric_failure_count_ < fabric_failure_count_max &&
+                        channel_->version() >= replica_fetch_version;
+  if (!may_join)
+    return;
+  uint64_t const deadline_ns =
+      seams::deadline_after(seams::monotonic_clock().now_ns(), options_.connect_timeout_ns);
+  auto joined = link_fabric::join(*channel_, options_.fabric, deadline_ns);
+  if (joined.ok()) {
+    fabric_ = std::move(joined).value();
+    log(log_level::info,
+        "pool: copies to {} go over {}",
+        options_.peer.server,
+        options_.fabric.provider);
+    return;
+  }
+  fabric_failure_count_++;
+  log(log_level::warning,
+      "pool: copies to {} go over TCP, not over {}: {}",
+      options_.peer.server,
+      options_.fabric.provider,
+      last_message());
 }
 
 // The peer is brought up to date again after the next connect.
@@ -103,7 +130,8 @@ void replica_link::drop(const char *reason, status code) {
   changes_.detach_all(options_.peer);
   auto const ended = std::exchange(channel_, nullptr);
   if (ended != nullptr)
-    ended->end(status::canceled);  // its handlers are called, and do nothing
+    ended->end(status::canceled);  // its handlers are called, and only release what they hold
+  fabric_.reset();
   outstanding_count_ = 0;
   outstanding_size_ = 0;
   retry_ns_ = options_.clock->now_ns() + reconnect_ns_;
@@ -231,13 +259,43 @@ void replica_link::send_change(const std::shared_ptr<replica_batch> &batch, size
   }
   outstanding_count_++;
   outstanding_size_ += size;
-  auto const finish =
-      [this, batch, size, loaded, is_last = request.is_last != 0](const pool::reply &received) {
-        if (channel_ != nullptr)
-          outstanding_size_ -= size;
-        finish_request(batch, is_last, received.code);
-      };
-  channel_->post(kind::replica_apply, request, std::move(parts), {}, finish);
+  auto const finish = [this, batch, size, loaded, is_last = request.is_last != 0](status code) {
+    if (channel_ != nullptr)
+      outstanding_size_ -= size;
+    finish_request(batch, is_last, code);
+  };
+  if (fetch_change(request, parts, finish))
+    return;
+  channel_->post(
+      kind::replica_apply, request, std::move(parts), {}, [finish](const pool::reply &received) {
+        finish(received.code);
+      });
+}
+
+// Let the peer read the bytes of a large object over the fabric. False: they have to be sent.
+bool replica_link::fetch_change(const replica_apply_request &request,
+                                std::span<const iovec> parts,
+                                const std::function<void(status)> &finish) {
+  if (fabric_ == nullptr || request.object_info.size < options_.fabric_size_min)
+    return false;
+  std::shared_ptr<link_fabric::exposure> const exposed = fabric_->expose(parts);
+  if (exposed == nullptr)
+    return false;
+  channel_->post(kind::replica_fetch,
+                 replica_fetch_request{request, exposed->parts()},
+                 {},
+                 {},
+                 [this, exposed, finish](const pool::reply &received) {
+                   exposed->end();
+                   bool const is_fabric =
+                       received.code == status::peer_lost || received.code == status::access;
+                   if (channel_ != nullptr && received.code == status::ok)
+                     fabric_failure_count_ = 0;
+                   else if (channel_ != nullptr && is_fabric)
+                     fabric_failure_count_++;
+                   finish(received.code);
+                 });
+  return true;
 }
 
 replica_apply_request replica_link::make_request(const replica_batch &batch, size_t index) const {

@@ -10,6 +10,7 @@
 
 #include "products/pool/client/channel.hpp"
 #include "products/poold/catalog.hpp"
+#include "products/poold/cluster/link_fabric.hpp"
 #include "products/poold/cold_read.hpp"
 #include "products/poold/cluster/replication.hpp"
 
@@ -34,8 +35,11 @@ class replica_link {
     size_t outstanding_count_max = 512;        // requests
     uint64_t outstanding_size_max = 64 << 20;  // bytes of objects
     uint64_t connect_timeout_ns = 2'000'000'000;
-    // Of the protocol, for the next connection. What servers send each other is the same in all
-    // versions so far, so that a connection stays when it rises.
+    // Of this server: the peer reads large objects over it. Without a provider all bytes are sent
+    // over the connection.
+    seams::fabric_request fabric = {};
+    uint64_t fabric_size_min = 64 << 10;  // bytes of an object
+    // Of the protocol, for the next connection.
     std::function<uint32_t()> version = [] {
       return wire::pool::protocol_version;
     };
@@ -60,6 +64,15 @@ class replica_link {
     return options_.peer;
   }
 
+  // The peer's reads over the fabric make progress only in serve_peer(). Blocks at most until the
+  // deadline (absolute, monotonic_clock).
+  bool needs_service() const {
+    return fabric_ != nullptr && fabric_->needs_service();
+  }
+  void serve_peer(uint64_t deadline_ns) {
+    fabric_->serve(deadline_ns);
+  }
+
  private:
   // Of the partition that is being compared.
   enum class step { idle, beginning, listing, comparing, removing, marking };
@@ -70,6 +83,7 @@ class replica_link {
   };
 
   bool connect();
+  void join_fabric();
   void drop(const char *reason, status code);
   bool send_batches();
   bool load_batch();
@@ -79,6 +93,9 @@ class replica_link {
   void send_mark();
   wire::pool::replica_apply_request make_request(const replica_batch &batch, size_t index) const;
   void send_change(const std::shared_ptr<replica_batch> &batch, size_t index);
+  bool fetch_change(const wire::pool::replica_apply_request &request,
+                    std::span<const iovec> parts,
+                    const std::function<void(status)> &finish);
   void finish_request(const std::shared_ptr<replica_batch> &batch, bool is_last, status code);
   bool advance_sync();
   void report_settled();
@@ -101,6 +118,9 @@ class replica_link {
   replication &changes_;
   catalog &objects_;
   std::unique_ptr<pool::channel> channel_;
+  std::unique_ptr<link_fabric> fabric_;  // null: the connection carries all bytes
+  static constexpr uint32_t fabric_failure_count_max = 3;
+  uint32_t fabric_failure_count_ = 0;  // since the last success; the fabric is not used after max
   static constexpr uint64_t reconnect_ns_min = 100'000'000, reconnect_ns_max = 2'000'000'000;
   uint64_t retry_ns_ = 0, reconnect_ns_ = reconnect_ns_min, connection_count_ = 0;
   status failure_ = status::ok;  // a reply because of which the link is to be dropped

@@ -15,6 +15,7 @@ constexpr uint64_t wait_max_ns = 100'000'000;
 constexpr size_t purge_count_max = 1000, rewrite_count_max = 10'000;
 constexpr uint64_t rewrite_pause_ns_min = 20'000'000, rewrite_pause_ns_max = 2'000'000'000;
 constexpr int link_wait_max_ms = 50;
+constexpr uint64_t link_serve_ns = 200'000;  // between two looks at the connection
 constexpr uint64_t leave_poll_ns = 1'000'000;
 constexpr uint64_t revocation_ns_max = 500'000'000;
 constexpr int answer_wait_ms = 1, sweep_wait_ms = 200;
@@ -218,6 +219,7 @@ void cluster_node::begin_link(const server_presence &server) {
                                                            .dial = dial,
                                                            .clock = options_.member.clock,
                                                            .page_size = options_.page_size,
+                                                           .fabric = options_.fabric,
                                                            .version =
                                                                [this] {
                                                                  return membership_.protocol();
@@ -340,8 +342,11 @@ void cluster_node::run_link(link_entry &entry) {
       (void)poller.add(descriptor, link_connection_word, interest);
     else if (descriptor >= 0)
       poller.change(descriptor, link_connection_word, interest);
+    bool const is_serving = !is_busy && entry.link->needs_service();
+    if (is_serving)
+      entry.link->serve_peer(seams::monotonic_clock().now_ns() + link_serve_ns);
     if (!is_busy)
-      (void)poller.wait(words, link_wait_max_ms);
+      (void)poller.wait(words, is_serving ? 0 : link_wait_max_ms);
   }
 }
 

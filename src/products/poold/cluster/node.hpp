@@ -29,8 +29,9 @@ class cluster_node {
     membership_options member;
     std::optional<pool::key> key;  // with which this server proves itself to the others
     dialer dial;
-    size_t page_size = 1000;        // see replica_link::options
-    uint64_t repair_bandwidth = 0;  // see replication::options
+    seams::fabric_request fabric = {};  // of this server; no provider: it has none
+    size_t page_size = 1000;            // see replica_link::options
+    uint64_t repair_bandwidth = 0;      // see replication::options
     // Between searches for stripes without an object, and for missing fragments.
     uint64_t sweep_ns = 5'000'000'000;
   };
