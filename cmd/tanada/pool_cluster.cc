@@ -32,10 +32,12 @@ int print_server(void *context, const tnd_pool_server *server) {
                                           {"problem", server->problem}});
   if (report.json())
     return 0;
-  std::printf("  %-24s %-9s %4u served, %4u %s, %4u being copied%s%s\n",
+  // A server that does not run serves nothing: its partitions wait for it.
+  std::printf("  %-24s %-9s %4u %s, %4u %s, %4u being copied%s%s\n",
               server->name,
               state_name(server->state),
               server->primary_count,
+              server->state == TND_POOL_SERVER_AWAY ? "waiting" : "served",
               server->copy_count,
               copies_text(server->copy_count),
               server->joining_count,

@@ -110,6 +110,24 @@ class top {
       it->second = counts;
     }
     sum_counts(members, view_.current);
+    return code == TND_OK && !members.empty() ? sample_cluster() : code;
+  }
+
+  tnd_status sample_cluster() {
+    top_cluster state{TND_POOL_CLUSTER_INIT};
+    auto const count_server = [](void *context, const tnd_pool_server *server) {
+      auto &counted = *static_cast<top_cluster *>(context);
+      if (server->state == TND_POOL_SERVER_UP)
+        counted.up_count++;
+      else if (server->state == TND_POOL_SERVER_DRAINING)
+        counted.draining_count++;
+      else
+        counted.away_count++;
+      return 0;
+    };
+    tnd_status const code = tnd_pool_get_cluster(pool_, &state.sums, count_server, &state);
+    if (code == TND_OK)
+      view_.cluster = state;
     return code;
   }
 

@@ -78,6 +78,28 @@ std::string sparkline(const std::vector<double> &values, size_t width) {
   return line;
 }
 
+namespace {
+
+// "3 servers up, 1 away, 24 copies missing"
+std::string cluster_text(const top_cluster &cluster) {
+  std::string text = count_text(cluster.up_count, "server") + " up";
+  auto const add = [&](uint32_t count, const std::string &words) {
+    if (count > 0)
+      text += ", " + words;
+  };
+  add(cluster.draining_count, std::to_string(cluster.draining_count) + " draining");
+  add(cluster.away_count, std::to_string(cluster.away_count) + " away");
+  uint32_t const missing_count = cluster.sums.missing_count;
+  add(missing_count,
+      std::to_string(missing_count) + (missing_count == 1 ? " copy" : " copies") + " missing");
+  add(cluster.sums.offline_count,
+      count_text(cluster.sums.offline_count, "partition") + " not served");
+  add(cluster.sums.lost_count, count_text(cluster.sums.lost_count, "partition") + " lost");
+  return cluster.is_whole() ? text + ", all copies there" : text;
+}
+
+}  // namespace
+
 std::string top_text(const top_view &view, unsigned width) {
   tnd_pool_statistics const &current = view.current;
   auto const size = [](uint64_t bytes) {
@@ -133,6 +155,8 @@ std::string top_text(const top_view &view, unsigned width) {
         std::tuple{"evictions", view.rates.evictions, current.evictions},
         std::tuple{"errors", view.rates.errors, current.errors}})
     add_line(text, width, "%-10s %12.0f/s  %12llu", name, rate, (unsigned long long)total);
+  if (view.cluster)
+    add_line(text, width, "cluster    %s", cluster_text(*view.cluster).c_str());
   for (top_server const &server : view.servers)
     add_line(text,
              width,
@@ -185,6 +209,13 @@ nlohmann::json top_json(const top_view &view) {
                                    {"used", server.current.used},
                                    {"object_count", server.current.object_count},
                                    {"per_second", rates_json(server.rates)}});
+  if (view.cluster)
+    document["cluster"] = {{"up", view.cluster->up_count},
+                           {"draining", view.cluster->draining_count},
+                           {"away", view.cluster->away_count},
+                           {"missing", view.cluster->sums.missing_count},
+                           {"offline", view.cluster->sums.offline_count},
+                           {"lost", view.cluster->sums.lost_count}};
   return document;
 }
 

@@ -4,6 +4,7 @@
 #include <tanada/pool.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,15 @@ struct top_server {
 
 pool_rates sum_of(const std::vector<top_server> &servers);
 
+// The state of a cluster.
+struct top_cluster {
+  tnd_pool_cluster sums;
+  uint32_t up_count = 0, draining_count = 0, away_count = 0;  // servers
+  bool is_whole() const noexcept {
+    return sums.missing_count == 0 && sums.offline_count == 0;
+  }
+};
+
 struct top_view {
   std::string url;
   tnd_pool_connection connection;
@@ -38,6 +48,7 @@ struct top_view {
   std::vector<pool_rates> history;  // oldest first, including this one
   uint64_t owned = 0;               // bytes bound to the namespace
   std::vector<top_server> servers = {};  // of a cluster, whose sums `current` and `rates` are
+  std::optional<top_cluster> cluster = {};
 };
 
 // Lines of at most `width` columns, each with a line break.

@@ -70,6 +70,24 @@ TEST(pool_top, servers_of_a_cluster_have_lines_and_sums) {
   EXPECT_EQ(top_json(view)["servers"][1]["per_second"]["written_size"], 4);
   view.servers.clear();
   EXPECT_FALSE(top_json(view).contains("servers"));
+  EXPECT_FALSE(top_json(view).contains("cluster"));
+}
+
+TEST(pool_top, a_cluster_that_is_not_whole_says_why) {
+  top_view view{"u", {}, sample(1, 0), {}, {}};
+  view.cluster = top_cluster{TND_POOL_CLUSTER_INIT, 3};
+  EXPECT_NE(top_text(view, 100).find("cluster    3 servers up, all copies there\n"),
+            std::string::npos)
+      << top_text(view, 100);
+  view.cluster->up_count = 1;
+  view.cluster->away_count = 2;
+  view.cluster->sums.missing_count = 24;
+  view.cluster->sums.offline_count = 1;
+  EXPECT_NE(top_text(view, 100).find(
+                "cluster    1 server up, 2 away, 24 copies missing, 1 partition not served\n"),
+            std::string::npos)
+      << top_text(view, 100);
+  EXPECT_EQ(top_json(view)["cluster"]["away"], 2);
 }
 
 }  // namespace

@@ -49,7 +49,11 @@ def test_counts_are_those_of_all_servers(cluster):
     assert first["capacity"] == second["capacity"] == total["capacity"]
     assert [server["name"] for server in second["servers"]] == [part["name"] for part in parts]
     assert set(second["servers"][0]["per_second"]) == set(second["per_second"])
+    assert second["cluster"] == {
+        "up": 3, "draining": 0, "away": 0, "missing": 0, "offline": 0, "lost": 0
+    }  # fmt: skip
     text = pool("top", cluster.location("large"), "--count", 1).stdout
+    assert "3 servers up, all copies there" in text
     assert all(f"server     {server.name} " in text for server in cluster.servers), text
 
 
