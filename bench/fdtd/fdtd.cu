@@ -2,8 +2,7 @@
 // every tenth step to a pool and to files, concurrent with the steps and while they wait.
 //
 // bench_fdtd --pool pool://host:port/namespace/prefix --folder FOLDER [--json FILE] [--size N]
-//   [--steps N] [--rounds N]
-//              [--every N] [--buffers N]
+//   [--steps N] [--rounds N] [--every N] [--buffers N] [--file-system NAME]
 //
 // tools/bench_fdtd.sh starts a pool for it.
 #include <cstdlib>
@@ -24,7 +23,7 @@ using fdtd::u32;
 constexpr double bar = 1.02;
 
 struct settings {
-  std::string pool, folder;
+  std::string pool, folder, file_system = "files";
   u32 size = examples::on_gpu ? 256 : 64, steps = 2000, rounds = 3, every = 10, buffers = 2;
 };
 
@@ -36,6 +35,7 @@ settings parse(int count, char **words) {
     std::string *text;
   } const known[] = {{"--pool", nullptr, &wanted.pool},
                      {"--folder", nullptr, &wanted.folder},
+                     {"--file-system", nullptr, &wanted.file_system},
                      {"--size", &wanted.size, nullptr},
                      {"--steps", &wanted.steps, nullptr},
                      {"--rounds", &wanted.rounds, nullptr},
@@ -130,8 +130,8 @@ int run(int count, char **words) {
   ways.push_back({"none", nullptr});
   ways.push_back({"to a pool, beside the steps", open(wanted.pool, false)});
   ways.push_back({"to a pool, the steps wait", open(wanted.pool, true)});
-  ways.push_back({"to files, beside the steps", open(wanted.folder, false)});
-  ways.push_back({"to files, the steps wait", open(wanted.folder, true)});
+  ways.push_back({"to " + wanted.file_system + ", beside the steps", open(wanted.folder, false)});
+  ways.push_back({"to " + wanted.file_system + ", the steps wait", open(wanted.folder, true)});
   std::vector<fdtd::snapshots *> taken;
   for (const way &each : ways)
     taken.push_back(each.snapshots.get());
