@@ -4,8 +4,9 @@
 usage: cluster_faults.py [--kills N] [--minutes M] [--faults NAME[,NAME...]] [--json FILE] ...
 
 Three servers, each in a network namespace of its own, and three members of etcd. Each round kills
-every server once, and has one of the other faults. Four clients that change objects and four that
-read them record all calls. What must hold:
+every server and every member of etcd once, alone or a server and a member together. Every
+--others-every rounds one of the other faults follows. Four clients that change objects and four
+that read them record all calls. What must hold:
 
 - The history of every name is linearizable, so that nothing acknowledged is lost and nothing is
   old. Every object is whole, and versions grow.
@@ -75,6 +76,25 @@ class Faults:
         self.pause(0, 2.5)
         server.start()
 
+    def etcd_member(self, member):
+        self.cluster.etcd.members[member].kill()
+        self.pause(0, 1.5)
+        self.restart_etcd()
+
+    def kill_both(self, server, member):
+        """A server and a member of etcd, one shortly after the other."""
+        ends = [server.end, self.cluster.etcd.members[member].kill]
+        self.random.shuffle(ends)
+        ends[0]()
+        self.pause(0, 0.5)
+        ends[1]()
+        self.pause(0, 2)
+        starts = [server.start, self.restart_etcd]
+        self.random.shuffle(starts)
+        starts[0]()
+        self.pause(0, 0.5)
+        starts[1]()
+
     def stop(self):
         """As an operator restarts a server."""
         server = self.any_server()
@@ -131,11 +151,6 @@ class Faults:
         self.pause(1, 3)
         self.network.end_delay(link)
 
-    def etcd_member(self):
-        self.random.choice(self.cluster.etcd.members).kill()
-        self.pause()
-        self.restart_etcd()
-
     def etcd_majority(self):
         for member in self.random.sample(self.cluster.etcd.members, 2):
             member.kill()
@@ -184,9 +199,10 @@ class Faults:
             self.pause(0.05, 0.05)
 
 
+KILLS = ("kill", "etcd_member")
 OTHER_FAULTS = (
-    "stop", "freeze", "cable", "one_way", "between", "loss", "delay", "etcd_member",
-    "etcd_majority", "full_disk", "empty_disk",
+    "stop", "freeze", "cable", "one_way", "between", "loss", "delay", "etcd_majority", "full_disk",
+    "empty_disk",
 )  # fmt: skip
 
 
@@ -195,7 +211,8 @@ class Table:
 
     def __init__(self):
         self.rows, self.failures, self.messages = {}, collections.Counter(), {}
-        self.call_count = self.operation_count = 0
+        self.call_count = self.operation_count = self.acknowledged_count = 0
+        self.kill_counts = collections.Counter()
 
     def add(self, fault, report, whole_s):
         row = self.rows.setdefault(
@@ -216,8 +233,10 @@ class Table:
         ]
         return {
             "faults": faults,
+            "kills": dict(sorted(self.kill_counts.items())),
             "calls": self.call_count,
             "checked_operations": self.operation_count,
+            "checked_objects": self.acknowledged_count,
             "failed_calls": dict(sorted(self.failures.items())),
         }
 
@@ -228,7 +247,12 @@ class Table:
                 f"{name:15}{row['count']:7}{row['change_gap_s']:10.1f} s{row['read_gap_s']:8.1f} s"
                 f"{row['whole_s']:12.1f} s"
             )
-        lines.append(f"{self.call_count} calls, {self.operation_count} operations checked")
+        kills = ", ".join(f"{name} {count}" for name, count in sorted(self.kill_counts.items()))
+        lines.append(f"processes killed: {kills or 'none'}")
+        lines.append(
+            f"{self.call_count} calls, {self.operation_count} operations checked, "
+            f"{self.acknowledged_count} acknowledged objects among them"
+        )
         for what, count in sorted(self.failures.items()):
             lines.append(f"{count:7} {what} ({self.messages[what]})")
         return "\n".join(lines)
@@ -243,16 +267,36 @@ class Suite:
         self.begin_s = self.progress_s = time.monotonic()
 
     def run(self):
-        names = [name for name in self.options.faults if name != "kill"]
-        for number in range(max(self.options.kills, len(names))):
-            if "kill" in self.options.faults and number < self.options.kills:
-                for server in self.cluster.servers:
-                    self.meet("kill", server)
-            if names:
-                self.meet(names[number % len(names)])
+        names = [name for name in self.options.faults if name not in KILLS]
+        period = self.options.others_every
+        for number in range(max(self.options.kills, period * len(names))):
+            if number < self.options.kills:
+                self.kill_all()
+            if names and number % period == 0:
+                self.meet(names[number // period % len(names)])
             self.check()
             if time.monotonic() > self.begin_s + 60 * self.options.minutes:
                 break
+
+    def kill_all(self):
+        """Each server, and each member of etcd."""
+        kills = [name for name in KILLS if name in self.options.faults]
+        members = range(len(self.cluster.etcd.members))
+        for i in range(max(len(self.cluster.servers), len(members))):
+            victims = {}
+            if "kill" in kills and i < len(self.cluster.servers):
+                victims["kill"] = self.cluster.servers[i]
+            if "etcd_member" in kills and i in members:
+                victims["etcd_member"] = i
+            if len(victims) == len(KILLS) and self.random.random() < 0.5:
+                self.meet("kill_both", *victims.values())
+            else:
+                for name, victim in victims.items():
+                    self.meet(name, victim)
+            if "kill" in victims:
+                self.table.kill_counts[f"server {victims['kill'].name}"] += 1
+            if "etcd_member" in victims:
+                self.table.kill_counts[f"etcd m{i}"] += 1
 
     def meet(self, name, *victims):
         if name == "delay" and not self.faults.can_delay():
@@ -273,6 +317,7 @@ class Suite:
     def check(self):
         result = self.load.ask("check", CHECK_LIMIT_S)
         self.table.operation_count += result["operations"]
+        self.table.acknowledged_count += result["acknowledged"]
         problems = self.load.ask("report")["problems"]
         if result["history"] or problems:
             raise FaultError("\n".join([result["history"], *problems]))
@@ -296,9 +341,10 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--kills", type=int, default=100, help="of each server")
+    add("--kills", type=int, default=100, help="of each server and member of etcd")
+    add("--others-every", type=int, default=1, help="rounds of kills for one of the other faults")
     add("--minutes", type=float, default=600, help="no round begins after that")
-    add("--faults", default=",".join(("kill", *OTHER_FAULTS)), help="those that happen")
+    add("--faults", default=",".join((*KILLS, *OTHER_FAULTS)), help="those that happen")
     add("--lease", type=int, default=5, help="seconds")
     add("--limit", type=int, default=180, help="seconds until the cluster is whole again")
     add("--copies", type=int, default=2)
@@ -310,7 +356,7 @@ def arguments():
     add("--keep-logs", action="store_true", help="also if everything held")
     options = parser.parse_args()
     options.faults = options.faults.split(",")
-    unknown = set(options.faults) - {"kill", "stranger", *OTHER_FAULTS}
+    unknown = set(options.faults) - {"stranger", *KILLS, *OTHER_FAULTS}
     if unknown:
         parser.error(f"there is no fault {', '.join(unknown)}")
     if options.memory_only:

@@ -102,10 +102,11 @@ class cluster_load {
     if (!checker_.read_all(present, now_ns + read_limit_ns))
       record_.report_problem("not all names could be read after the faults");
     uint64_t const count = record_.operation_count();
+    uint64_t const acknowledged_count = record_.take_acknowledged_count();
     std::string const explanation = record_.check_history(present);
     record_.mark();
     is_paused_ = false;
-    return {{"operations", count}, {"history", explanation}};
+    return {{"operations", count}, {"acknowledged", acknowledged_count}, {"history", explanation}};
   }
 
   load_options const options_;

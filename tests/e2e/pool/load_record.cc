@@ -133,6 +133,8 @@ void load_record::end(uint32_t client,
         call.names[0],
         double(time_ns - begun.begin_ns) / 1e9,
         tnd_status_name(outcome.code));
+  if (outcome.code == TND_OK)
+    acknowledged_count_ += call.values.size();
   check_status(call, outcome.code);
   note_version(call, begun, outcome);
   end_history(begun, call, outcome, time_ns);
@@ -259,6 +261,11 @@ load_summary load_record::summary() const {
 uint64_t load_record::operation_count() const {
   lock_guard lock{mutex_};
   return history_.operations().size();
+}
+
+uint64_t load_record::take_acknowledged_count() {
+  lock_guard lock{mutex_};
+  return std::exchange(acknowledged_count_, 0);
 }
 
 std::string load_record::check_history(const std::vector<name_observation> &present) {

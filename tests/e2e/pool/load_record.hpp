@@ -78,6 +78,8 @@ class load_record {
   // names saw.
   std::string check_history(const std::vector<name_observation> &present);
   uint64_t operation_count() const;
+  // Objects whose put or commit returned TND_OK since the last call.
+  uint64_t take_acknowledged_count();
 
  private:
   struct service {
@@ -99,6 +101,7 @@ class load_record {
   history history_ TND_GUARDED_BY(mutex_);
   std::vector<service> clients_ TND_GUARDED_BY(mutex_);
   load_summary summary_ TND_GUARDED_BY(mutex_);
+  uint64_t acknowledged_count_ TND_GUARDED_BY(mutex_) = 0;
   std::map<std::string, uint64_t> versions_ TND_GUARDED_BY(mutex_);  // the highest one, by name
   std::set<tnd_status> allowed_ TND_GUARDED_BY(mutex_);
   std::vector<std::string> problems_ TND_GUARDED_BY(mutex_);

@@ -35,6 +35,14 @@ TEST_F(load_record_test, accepts_what_is_right) {
   EXPECT_TRUE(record.take_problems().empty());
 }
 
+TEST_F(load_record_test, counts_acknowledged_objects) {
+  finish(put(record.next_value(false)), {TND_OK});
+  finish(put(record.next_value(false)), {-TND_EPEER});
+  finish(get(), {TND_OK, {{name, observation::present()}}, 7});
+  EXPECT_EQ(record.take_acknowledged_count(), 1u);
+  EXPECT_EQ(record.take_acknowledged_count(), 0u);
+}
+
 TEST_F(load_record_test, finds_an_acknowledged_object_that_is_lost) {
   finish(put(record.next_value(false)), {TND_OK});
   finish(get(), {-ENOENT});
