@@ -12,6 +12,8 @@ using seams::store_op_kind;
 constexpr size_t actor_count = 4;
 constexpr uint64_t kib = 1 << 10, mib = 1 << 20, ms = 1'000'000;
 constexpr uint64_t pool_size = 12 * mib, quota_size = 300 * kib;
+// The memory that stripes are for: objects of more than 64 to 128 KiB have some of 16 to 32 KiB.
+constexpr uint64_t striped_memory_min = 256 * kib, striped_memory_max = 512 * kib;
 constexpr std::byte initial_byte{0xa7};   // of persistent memory: uncleared memory is not zero
 constexpr uint32_t start_count_max = 20;  // tries, of which the last ones have a working disk
 const std::string folder = "sim://log/";
@@ -192,6 +194,7 @@ status pool_life::start_daemon() {
   limits.clock = &clock_;
   if (keeping_.is_tiered)
     limits.cold = made->front.get();
+  limits.has_all_stripes = keeping_.is_tiered;
   if (setting_.over == sky::full)
     limits.quotas = {{spaces_.back(), quota_size}};
   made->objects = std::make_unique<poold::catalog>(*made->memory, made->front.get(), limits);
@@ -201,6 +204,8 @@ status pool_life::start_daemon() {
     made->objects->raise_version(world_.now_ns());
   made->service.reset(
       new poold::service{.memory = *made->memory, .objects = *made->objects, .keys = {}});
+  if (keeping_.is_tiered)
+    restore_stripes(*made);
   made->service->limits.turn_size = world_.random.between(1, 100'000);
   made->service->limits.output_size_max = world_.random.between(1, 10'000);
   made->service->limits.use_wait_ns = 5 * ms;
@@ -209,6 +214,23 @@ status pool_life::start_daemon() {
         std::make_shared<poold::read_budget>(world_.random.below(100 * kib));
   daemon_ = std::move(made);
   return status::ok;
+}
+
+// As poold::daemon does. Stripes of objects that the log does not have are removed at once.
+void pool_life::restore_stripes(daemon &made) {
+  size_t const count = made.objects->set_aside_incomplete();
+  if (count > 0 && !may_damage())
+    wrong(std::to_string(count) + " objects lack stripes: one is damaged");
+  made.stripes = std::make_unique<poold::local_stripes>(
+      poold::local_stripes::options{
+          .memory_size = world_.random.between(striped_memory_min, striped_memory_max),
+          .period_ns = 50 * ms,
+          .page_size = size_t(world_.random.between(1, 20)),
+          .clock = &clock_},
+      *made.objects);
+  made.service->stripes = made.stripes.get();
+  if (setting_.planted != mistake::kept_stripes)
+    made.stripes->progress();
 }
 
 // A failing disk may fail the start; it works in the end. Nothing else may fail it.
@@ -339,6 +361,8 @@ void pool_life::serve() {
   if (!persists())
     return;
   need_memory();
+  if (daemon_->stripes != nullptr && world_.random.chance(10))
+    daemon_->stripes->progress();
   daemon_->front->answer_early();
   for (uint64_t turns = world_.random.below(3); turns > 0; turns--)
     (void)daemon_->journal->progress();
@@ -436,13 +460,40 @@ status pool_life::read_bytes(const poold::catalog::opened_object &held, std::str
   return expected.matches(sum) ? status::ok : status::corrupt;
 }
 
+status pool_life::read_stripes(const poold::object &head,
+                               const std::string &space,
+                               std::string &bytes) {
+  if (!head.is_intact())
+    return status::io;
+  auto const manifest = poold::catalog::manifest_of(head);
+  if (!manifest.ok())
+    return manifest.error();
+  for (size_t i = 0; i < manifest.value().partitions.size(); i++) {
+    uint64_t const entered = daemon_->objects->open_restored_namespace(
+        wire::pool::stripe_space_name(space, manifest.value().partitions[i]));
+    auto const stripe = daemon_->objects->open_bytes(
+        entered, wire::pool::stripe_name(manifest.value().id, i), 0, false);
+    if (!stripe.ok())
+      return stripe.error();
+    std::string part;
+    TND_TRY(read_bytes(stripe.value(), part));
+    bytes += part;
+  }
+  counted_.striped++;
+  return bytes.size() == manifest.value().size ? status::ok : status::corrupt;
+}
+
 // The id of an object's contents; 0: unwritten bytes.
-uint64_t pool_life::look_at(const std::string &name, const poold::catalog::opened_object &held) {
+uint64_t pool_life::look_at(const std::string &space,
+                            const std::string &name,
+                            const poold::catalog::opened_object &held) {
   std::string bytes;
-  if (read_bytes(held, bytes) != status::ok) {
+  status const code = held.object->striped != nullptr ? read_stripes(*held.object, space, bytes)
+                                                      : read_bytes(held, bytes);
+  if (code != status::ok) {
     if (!may_damage())
       wrong(name + " is damaged");
-    poold::info about = held.object->metadata;
+    poold::info about = held.object->client_metadata();
     if (held.reader != nullptr) {
       // The log has a checksum of every object.
       (void)daemon_->journal->progress();
@@ -471,11 +522,11 @@ bool pool_life::look(std::vector<held_names> &found) {
     });
     for (const std::string &name : names) {
       auto const held = daemon_->objects->open_bytes(entered, name, 0, false).value();
-      uint64_t const id = look_at(name, held);
+      uint64_t const id = look_at(space, name, held);
       if (id == 0)
         wrong(name + " has other bytes than anybody wrote");
       found[size_t(name[0] - '0')][name] = {id,
-                                            held.object->flags.load() & poold::flags_of_objects};
+                                            held.object->flags.load() & poold::flags_of_clients};
     }
   }
   return wrong_.empty();
@@ -498,12 +549,40 @@ void pool_life::check_recovered() {
             " never had like that");
   }
   check_accounts();
+  check_stripes();
+}
+
+// The namespaces of clients, and those of stripes.
+std::vector<std::string> pool_life::all_spaces() const {
+  std::vector<std::string> spaces = spaces_;
+  for (auto const &entry : daemon_->objects->all_namespaces())
+    if (wire::pool::is_hidden_namespace(entry.name))
+      spaces.push_back(entry.name);
+  return spaces;
+}
+
+// With nothing open, stripes belong to objects.
+void pool_life::check_stripes() {
+  for (const std::string &space : all_spaces()) {
+    auto const stripes = wire::pool::stripe_space_parse(space);
+    if (!stripes)
+      continue;
+    daemon_->objects->list(
+        daemon_->objects->open_restored_namespace(space), {}, [&](const std::string &name, auto *) {
+          auto const id = wire::pool::stripe_name_parse(name);
+          bool const is_known =
+              id && daemon_->objects->striped()->contains({stripes->namespace_name, *id});
+          if (!is_known)
+            wrong(space + " has stripes without an object");
+          return is_known;
+        });
+  }
 }
 
 // With nothing open, memory holds exactly the objects.
 void pool_life::check_accounts() {
   uint64_t all = 0, owned = 0;
-  for (const std::string &space : spaces_) {
+  for (const std::string &space : all_spaces()) {
     uint64_t const entered = daemon_->objects->open_restored_namespace(space);
     uint64_t size = 0, count = 0, memory_size = 0;
     std::vector<std::string> names;
@@ -514,6 +593,8 @@ void pool_life::check_accounts() {
     for (const std::string &name : names) {
       auto const held = daemon_->objects->open(entered, name, 0, false).value();
       size += held->stored_size();
+      if (held->striped != nullptr)
+        size += held->striped->charged_size();
       memory_size += held->allocated_size();
       count++;
     }

@@ -47,6 +47,8 @@ enum class mistake {
   early_name,      // the journal has an object before the backing file's bytes are synced
   early_reuse,     // memory is reused before the journal records that its object is gone
   other_bytes,     // a reader of a cold object gets those of another one
+  lost_stripe,     // the log does not get the second stripe of an object
+  kept_stripes,    // stripes without an object are not removed
   whole_pages,     // a restart treats each range of an object of 64 KiB or more as whole pages
 };
 
@@ -89,11 +91,11 @@ void plant_whole_pages(sim::store &store, const std::string &folder);
 // Clients of one to four namespaces change their own names, read those of others, and know what the
 // pool may contain (pool_life_model.hpp). The daemon ends at any moment: the power fails, it is
 // killed, or it is stopped in order. Then it restarts from the disk, with another segment size and
-// sometimes with few segments. Objects are written whole or in steps of any size, several at a
-// time, with their size known, unknown or too small. Checks: what is recovered, and that every
-// recovered object is whole; that readers get existing data; that versions rise; that memory and
-// quotas are counted correctly; that calls end by their deadlines; and that all clients succeed in
-// the end.
+// sometimes with few segments. With tiers, large objects are striped. Objects are written whole or
+// in steps of any size, several at a time, with their size known, unknown or too small. Checks:
+// what is recovered, and that every recovered object is whole; that readers get existing data; that
+// versions rise; that memory and quotas are counted correctly; that calls end by their deadlines;
+// and that all clients succeed in the end.
 class pool_life {
  public:
   explicit pool_life(const life_setting &setting);
@@ -107,7 +109,7 @@ class pool_life {
 
   struct counters {
     uint64_t lives = 0, durable = 0, recovered_objects = 0, dropped = 0, unknown = 0, grown = 0;
-    uint64_t demoted = 0, promoted = 0;
+    uint64_t demoted = 0, promoted = 0, striped = 0;
   };
   const counters &counted() const {
     return counted_;
@@ -125,6 +127,7 @@ class pool_life {
     std::unique_ptr<poold::durable_journal> journal;
     std::unique_ptr<planted_journal> front;
     std::unique_ptr<poold::catalog> objects;
+    std::unique_ptr<poold::local_stripes> stripes;  // of tiers
     std::unique_ptr<poold::service> service;
     std::shared_ptr<poold::mailbox> answers = std::make_shared<poold::mailbox>();
     std::vector<served> sessions;
@@ -167,9 +170,15 @@ class pool_life {
   result<std::unique_ptr<seams::stream>> dial(size_t actor);
   void check_recovered();
   void check_accounts();
+  void check_stripes();
+  void restore_stripes(daemon &made);
+  std::vector<std::string> all_spaces() const;
   bool look(std::vector<held_names> &found);
-  uint64_t look_at(const std::string &name, const poold::catalog::opened_object &held);
+  uint64_t look_at(const std::string &space,
+                   const std::string &name,
+                   const poold::catalog::opened_object &held);
   status read_bytes(const poold::catalog::opened_object &held, std::string &bytes);
+  status read_stripes(const poold::object &head, const std::string &space, std::string &bytes);
   void need_memory();
   uint64_t damaged_contents(const poold::info &about) const;
   void wrong(std::string what);
@@ -198,6 +207,7 @@ class pool_life {
   name_change drawn_put(actor &who);
   std::string drawn_name(const actor &who);
   void put(actor &who);
+  void put_striped(actor &who, const name_change &change);
   status begin_object(actor &who, written_object &target);
   status write_step(actor &who, written_object &target);
   status write_objects(actor &who, std::vector<written_object> &targets);

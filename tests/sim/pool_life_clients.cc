@@ -13,6 +13,7 @@ constexpr uint64_t short_timeout_ns = 100'000'000, call_timeout_ns = 2'000'000'0
                    patience_ns = 20'000'000'000;  // world's time
 constexpr uint64_t size_max = 320'000;            // bytes of an object, at most
 constexpr uint64_t write_count_max = 40;          // of an object
+constexpr uint64_t posted_size_max = 64 << 10;    // of an object that is never striped
 
 tnd_pool_box box_of(uint64_t offset, uint64_t size) {
   return {offset, size, {1, 1}, {0, 0}, {0, 0}};
@@ -146,6 +147,8 @@ void pool_life::put(actor &who) {
     return;
   name_change change = drawn_put(who);
   auto const &[name, object] = change.made.front();
+  if (keeping_.is_tiered && contents_.at(object.id).size() > posted_size_max)
+    return put_striped(who, change);
   request made{
       who.next_context++, life_, highest_version_, change.durable, contents_.at(object.id)};
   tnd_pool_request asked{};
@@ -170,6 +173,22 @@ void pool_life::put(actor &who) {
   }
   who.out.back().life = life_;  // connecting may have taken a while
   send(who, std::move(change));
+}
+
+// A large object is put while the client waits, so it is known before.
+void pool_life::put_striped(actor &who, const name_change &change) {
+  settle_all(who);
+  if (!wrong_.empty())
+    return;
+  auto const &[name, object] = change.made.front();
+  std::string const &bytes = contents_.at(object.id);
+  wire::pool::commit_terms terms;
+  terms.flags = object.flags | (change.exclusive ? TND_POOL_EXCLUSIVE : 0) |
+                (change.durable ? TND_POOL_DURABLE : 0);
+  terms.checksum_kind = uint32_t(world_.random.below(3));
+  change_by(who, change, "striped put", [&] {
+    return who.client->put(name, bytes.data(), bytes.size(), terms);
+  });
 }
 
 // The available completions. Returns their number; `unsure`: one does not show whether the change

@@ -56,6 +56,7 @@ TEST_P(pool_lives, hold) {
     all.grown += life.counted().grown;
     all.demoted += life.counted().demoted;
     all.promoted += life.counted().promoted;
+    all.striped += life.counted().striped;
   }
   if (only != 0 || failures > 0)
     return;
@@ -70,6 +71,9 @@ TEST_P(pool_lives, hold) {
     return;
   EXPECT_GE(all.demoted, 2 * count);
   EXPECT_GE(all.promoted, 2 * count);
+  if (GetParam().over != sky::full) {  // whose objects are small
+    EXPECT_GE(all.striped, count);
+  }
 }
 
 TEST_P(pool_lives, repeat_for_a_seed) {
@@ -153,6 +157,8 @@ INSTANTIATE_TEST_SUITE_P(
         planted_mistake{"lost_memory", mistake::lost_memory, "bytes are in use"},
         planted_mistake{"tiers_early_answer", mistake::early_answer, "came back", medium::tiers},
         planted_mistake{"other_bytes", mistake::other_bytes, "status -5", medium::tiers},
+        planted_mistake{"lost_stripe", mistake::lost_stripe, "is damaged", medium::tiers},
+        planted_mistake{"kept_stripes", mistake::kept_stripes, "without an object", medium::tiers},
         planted_mistake{"unsynced_file", mistake::unsynced_file, "is damaged", medium::file},
         planted_mistake{"short_sync", mistake::short_sync, "is damaged", medium::file},
         planted_mistake{"early_name", mistake::early_name, "is damaged", medium::file},

@@ -85,8 +85,9 @@ enum class kind : uint16_t {
   fragment_build,
   fragment_read,
   replica_fetch,
+  stripe_limits,
 };
-inline constexpr kind last_kind = kind::replica_fetch;
+inline constexpr kind last_kind = kind::stripe_limits;
 
 struct frame {
   uint32_t magic = frame_magic;
@@ -164,6 +165,10 @@ struct proof_message {
     return f(m.proof);
   }
 };
+
+// welcome_message::is_durable of a pool of one server whose objects may be larger than its memory:
+// it has stripe_limits.
+inline constexpr uint8_t durable_and_striped = 2;
 
 // With `shares_memory`, the descriptor of the counters is passed along; see
 // products/pool/name_counters.hpp.

@@ -128,7 +128,7 @@ tnd_status tnd_pool_get_connection(tnd_pool *pool, tnd_pool_connection *connecti
     result.path = client.path();
     result.device_path = client.device_path();
     result.can_write = client.terms().can_write;
-    result.is_durable = client.terms().is_durable;
+    result.is_durable = client.terms().is_durable != 0;
     result.sent_size = client.transfers().written_size();
     result.received_size = client.transfers().read_size();
     std::strncpy(result.reason, client.reason().c_str(), sizeof result.reason - 1);

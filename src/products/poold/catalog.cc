@@ -38,9 +38,12 @@ void catalog::update_eviction(namespace_state &state, entries::iterator it) {
   }
 }
 
-// The bytes of a striped object are at other servers: here its eviction frees hardly anything.
-uint64_t catalog::size_to_evict(const object &target) {
-  return is_striped(target) ? 0 : target.stored_size();
+// In a cluster, the bytes of a striped object are at other servers: here its eviction frees hardly
+// anything.
+uint64_t catalog::size_to_evict(const object &target) const {
+  if (!is_striped(target))
+    return target.stored_size();
+  return options_.has_all_stripes && target.striped != nullptr ? target.striped->size : 0;
 }
 
 void catalog::remove_eviction(namespace_state &state, entry &target) {
@@ -112,8 +115,17 @@ void catalog::append_changes(std::vector<change> changes,
     journal_->append(std::move(changes), std::move(superseded), std::move(done));
 }
 
-// Evict the least recently used object that is not open. Striped ones only for a quota. False: no
-// object can be evicted.
+// Whether the object, which may be evicted, is not in use, and its eviction of use.
+bool catalog::is_victim(const entry &candidate, eviction_scope scope) const {
+  const object_ref &target = candidate.object;
+  bool const is_unused = target.use_count() == 1 && target->is_discardable.load();
+  bool const frees_memory = !is_tiered() || candidate.is_resident();
+  bool const is_of_use = scope.only_there || options_.has_all_stripes || !is_striped(*target);
+  return is_unused && is_of_use && (!scope.only_resident || frees_memory);
+}
+
+// Evict the least recently used object that is not open. Striped ones of a cluster only for a
+// quota. False: no object can be evicted.
 bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
   TND_ASSERT(mutex_.is_held());
   namespace_state *chosen = nullptr;
@@ -123,11 +135,7 @@ bool catalog::evict_one(namespace_state &preferred, eviction_scope scope) {
   };
   auto const look = [&](namespace_state &state) {
     for (auto it = state.evictable.begin(); it != state.evictable.end(); ++it) {
-      object_ref const &candidate = (*it)->second.object;
-      bool const is_unused = candidate.use_count() == 1 && candidate->is_discardable.load();
-      bool const frees_memory = !is_tiered() || (*it)->second.is_resident();
-      bool const is_of_use = scope.only_there || !is_striped(*candidate);
-      if (!is_unused || !is_of_use || (scope.only_resident && !frees_memory))
+      if (!is_victim((*it)->second, scope))
         continue;
       bool const is_older = chosen == nullptr || last_use_tick(**it) < last_use_tick(**oldest);
       if (is_older) {
@@ -154,6 +162,8 @@ void catalog::evict(namespace_state &state, entries::iterator it) {
   std::string const name = it->first;
   object_ref const evicted = unbind(state, it);
   append_changes({make_change(change::kind::remove, *evicted, state.name, name)}, {}, {});
+  if (options_.has_all_stripes && evicted->striped != nullptr)
+    remove_stripes_locked({state.name, evicted->striped->id()});
   statistics_.evictions++;
 }
 

@@ -31,6 +31,8 @@ struct catalog_options {
   std::function<uint64_t(const std::string &namespace_name)> version_tag = {};
   // Objects that it has may leave memory. Must outlive the catalog. Null: all stay in memory.
   cold_store *cold = nullptr;
+  // This server has all stripes of its striped objects, so they are evicted with these.
+  bool has_all_stripes = false;
 };
 
 // What an allocation may do for lack of memory.
@@ -265,6 +267,10 @@ class catalog {
 
   // The stripes and fragments of a striped object that this server has.
   std::vector<object_place> find_stripes(const striped_key &key);
+  // Remove them, where this server has all stripes.
+  void remove_stripes(const striped_key &key);
+  // Set striped objects aside that lack stripes, and log them. Returns their number.
+  size_t set_aside_incomplete();
 
   // Bind the name of a restored object. Not journaled.
   void restore(const std::string &name, const object_ref &object);
@@ -372,11 +378,16 @@ class catalog {
   struct eviction_scope {
     bool only_there = false, only_resident = false;
   };
+  bool is_victim(const entry &candidate, eviction_scope scope) const;
   bool evict_one(namespace_state &preferred, eviction_scope scope) TND_REQUIRES(mutex_);
   static bool is_striped(const object &target) {
     return (target.flags.load() & flag_striped) != 0;
   }
-  static uint64_t size_to_evict(const object &target);
+  uint64_t size_to_evict(const object &target) const;
+  std::vector<object_place> find_stripes_locked(const striped_key &key) const TND_REQUIRES(mutex_);
+  void remove_stripes_locked(const striped_key &key) TND_REQUIRES(mutex_);
+  bool has_stripes_of(const namespace_state &state,
+                      const wire::pool::stripe_manifest &manifest) const TND_REQUIRES(mutex_);
   uint64_t evict_heads(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);
   void update_residence(namespace_state &state, entries::iterator it) TND_REQUIRES(mutex_);
   void remove_residence(entry &target) TND_REQUIRES(mutex_);
@@ -447,7 +458,7 @@ class catalog {
   uint64_t next_namespace_id_ TND_GUARDED_BY(mutex_) = 0;
   uint32_t counted_namespaces_ TND_GUARDED_BY(mutex_) = 0;
   uint64_t last_version_ TND_GUARDED_BY(mutex_) = 0, tick_ TND_GUARDED_BY(mutex_) = 0;
-  // Bytes of all objects in `evictable` lists that are not striped.
+  // Bytes that the eviction of all objects in `evictable` lists frees.
   uint64_t evictable_size_ TND_GUARDED_BY(mutex_) = 0;
   // Objects that may leave memory, the least recently used first, and their memory. Objects that
   // are not in the log yet or are in use are among them.

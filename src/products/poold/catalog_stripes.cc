@@ -1,5 +1,6 @@
 // The catalog's striped objects: their creation, and what their manifests say.
 #include "core/base/assert.hpp"
+#include "core/base/log.hpp"
 #include "products/poold/catalog.hpp"
 
 namespace tanada::poold {
@@ -119,9 +120,14 @@ void catalog::adopt_manifest(namespace_state &state, object &target) {
 }
 
 std::vector<catalog::object_place> catalog::find_stripes(const striped_key &key) {
+  lock_guard lock{mutex_};
+  return find_stripes_locked(key);
+}
+
+std::vector<catalog::object_place> catalog::find_stripes_locked(const striped_key &key) const {
+  TND_ASSERT(mutex_.is_held());
   std::string const prefix = wire::pool::stripe_prefix(key.second);
   std::vector<object_place> places;
-  lock_guard lock{mutex_};
   for (uint32_t i = 0; i <= wire::pool::stripe_partition_count; i++) {
     std::string const name = i == wire::pool::stripe_partition_count
                                  ? wire::pool::fragment_space_name(key.first)
@@ -136,6 +142,58 @@ std::vector<catalog::object_place> catalog::find_stripes(const striped_key &key)
       places.push_back({name, it->first});
   }
   return places;
+}
+
+void catalog::remove_stripes(const striped_key &key) {
+  lock_guard lock{mutex_};
+  remove_stripes_locked(key);
+}
+
+// As evict(): without waiting for the journal, which has the removal of the object before.
+void catalog::remove_stripes_locked(const striped_key &key) {
+  TND_ASSERT(mutex_.is_held() && options_.has_all_stripes);
+  for (const object_place &place : find_stripes_locked(key)) {
+    namespace_state &state = state_for(ids_.find(place.namespace_name)->second);
+    object_ref const removed = unbind(state, state.objects.find(place.name));
+    append_changes({make_change(change::kind::remove, *removed, state.name, place.name)}, {}, {});
+  }
+}
+
+bool catalog::has_stripes_of(const namespace_state &state,
+                             const wire::pool::stripe_manifest &manifest) const {
+  TND_ASSERT(mutex_.is_held());
+  for (size_t i = 0; i < manifest.partitions.size(); i++) {
+    object_ref const stripe =
+        find_locked({wire::pool::stripe_space_name(state.name, manifest.partitions[i]),
+                     wire::pool::stripe_name(manifest.id, i)});
+    if (stripe == nullptr || stripe->metadata.size != manifest.size_of(i))
+      return false;
+  }
+  return !manifest.erasure.is_on();
+}
+
+size_t catalog::set_aside_incomplete() {
+  lock_guard lock{mutex_};
+  size_t count = 0;
+  for (auto const &[id, state] : namespaces_) {
+    for (auto const &[name, named] : state->objects) {
+      object &target = *named.object;
+      if (target.striped == nullptr || target.is_damaged)
+        continue;
+      auto const manifest = manifest_of(target);
+      if (manifest.ok() && has_stripes_of(*state, manifest.value()))
+        continue;
+      target.is_damaged = true;
+      count++;
+      log(log_level::error,
+          "pool: {}/{}, version {}, {} bytes, lacks parts: it cannot be read any more",
+          state->name,
+          name,
+          target.metadata.version,
+          target.striped->size);
+    }
+  }
+  return count;
 }
 
 }  // namespace tanada::poold

@@ -22,6 +22,7 @@ constexpr uint64_t ring_poll_ns_max = 1'000'000'000;
 result<std::unique_ptr<daemon>> daemon::start(const daemon_options &options) {
   std::unique_ptr<daemon> instance{new daemon{options}};
   TND_TRY(instance->check_journal());
+  TND_TRY(instance->check_stripe());
   TND_TRY(instance->open_backing());
   TND_TRY(instance->open_cluster());
   TND_TRY(instance->restore_objects());
@@ -42,6 +43,7 @@ status daemon::restore_objects() {
   if (node_ != nullptr)
     settings.version_tag = node_->changes().version_tags();
   settings.cold = options_.backing.starts_with("flash:") ? journal_.get() : nullptr;
+  settings.has_all_stripes = has_local_stripes();
   objects_ = std::make_unique<catalog>(*memory_, top_journal(), std::move(settings));
   if (node_ != nullptr)
     node_->attach(*objects_);
@@ -52,8 +54,25 @@ status daemon::restore_objects() {
   // removal has left it. Start above them: versions start at the clock's microseconds, and no
   // daemon commits more than once a microsecond.
   objects_->raise_version(seams::monotonic_clock().wall_ns() / 1000);
+  restore_stripes();
   journal_->start();
   return status::ok;
+}
+
+// Objects larger than memory need a log that they leave memory for.
+bool daemon::has_local_stripes() const {
+  return node_ == nullptr && options_.backing.starts_with("flash:");
+}
+
+void daemon::restore_stripes() {
+  TND_ASSERT(objects_ != nullptr && stripes_ == nullptr);
+  if (!has_local_stripes())
+    return;
+  (void)objects_->set_aside_incomplete();
+  stripes_ = std::make_unique<local_stripes>(
+      local_stripes::options{.memory_size = options_.size, .stripe_size = options_.stripe_size},
+      *objects_);
+  stripes_->start();
 }
 
 status daemon::create_service() {
@@ -61,6 +80,7 @@ status daemon::create_service() {
   service_.reset(new service{.memory = *memory_, .objects = *objects_, .keys = {}});
   service_->cluster = node_ != nullptr ? &node_->changes() : nullptr;
   service_->limits.ring_poll_ns = std::min(options_.ring_poll_ns, ring_poll_ns_max);
+  service_->stripes = stripes_.get();
   service_->stripe_size = node_ != nullptr ? options_.stripe_size : 0;
   service_->version_max = options_.protocol;
   service_->started_ns = seams::monotonic_clock().now_ns();
@@ -188,6 +208,8 @@ void daemon::stop() {
   server_->stop(deadline_ns);
   if (node_ != nullptr)
     node_->stop();
+  if (stripes_ != nullptr)
+    stripes_->stop();
   if (journal_ == nullptr)
     return;
   // Commits that no client waits for are written in the background. A clean stop does not lose

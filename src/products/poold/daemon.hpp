@@ -41,6 +41,7 @@ class daemon {
   explicit daemon(daemon_options options) : options_{std::move(options)} {}
   status open_backing();
   status check_journal() const;
+  status check_stripe() const;
   void limit_log(durable_options &keeping) const;
   result<std::vector<pool::key>> read_keys(const std::string &key_file) const;
   status open_fabric();
@@ -51,7 +52,9 @@ class daemon {
   std::string advertised_address() const;
   status join_cluster();
   journal *top_journal();
+  bool has_local_stripes() const;
   status restore_objects();
+  void restore_stripes();
   status create_service();
   status start_server();
   status start_web();
@@ -65,6 +68,7 @@ class daemon {
   std::unique_ptr<seams::coordinator> coordinator_;
   std::unique_ptr<cluster_node> node_;  // null: a pool of one server
   std::unique_ptr<catalog> objects_;
+  std::unique_ptr<local_stripes> stripes_;  // null: a cluster, or all objects stay in memory
   std::unique_ptr<data_mover> mover_;
   std::unique_ptr<service> service_;
   std::unique_ptr<server> server_;

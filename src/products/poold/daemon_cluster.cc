@@ -93,14 +93,16 @@ status check_cluster_options(const daemon_options &options) {
     return fail(status::invalid, "--lease is 2s to 10m");
   if (options.copies < 1 || options.copies > copies_max)
     return fail(status::invalid, "--copies is 1 to {}", copies_max);
-  bool const is_sane_stripe = options.stripe_size == 0 || (options.stripe_size >= stripe_size_min &&
-                                                           options.stripe_size <= stripe_size_max);
-  if (!is_sane_stripe)
-    return fail(status::invalid, "--stripe is 64KiB to 64GiB, or 0");
   return status::ok;
 }
 
 }  // namespace
+
+status daemon::check_stripe() const {
+  uint64_t const size = options_.stripe_size;
+  bool const is_sane = size == 0 || (size >= stripe_size_min && size <= stripe_size_max);
+  return is_sane ? status::ok : fail(status::invalid, "--stripe is 64KiB to 64GiB, or 0");
+}
 
 status daemon::open_cluster() {
   if (options_.cluster.empty())

@@ -12,6 +12,7 @@
 #include "products/poold/cluster_gate.hpp"
 #include "products/poold/error_counters.hpp"
 #include "products/poold/key_ring.hpp"
+#include "products/poold/local_stripes.hpp"
 #include "products/poold/data_mover.hpp"
 #include "products/poold/refusal_log.hpp"
 #include "products/poold/ring_budget.hpp"
@@ -59,11 +60,12 @@ struct service {
   catalog &objects;
   key_ring keys;
   session_limits limits{};
-  uint64_t started_ns = 0;          // monotonic_clock
-  uint32_t user = ~uint32_t{0};     // of the daemon's process
-  data_mover *fabric = nullptr;     // null: bytes travel only over streams
-  cluster_gate *cluster = nullptr;  // null: this is the pool's only server
-  uint64_t stripe_size = 0;         // of a cluster: larger objects are striped; 0: none
+  uint64_t started_ns = 0;           // monotonic_clock
+  uint32_t user = ~uint32_t{0};      // of the daemon's process
+  data_mover *fabric = nullptr;      // null: bytes travel only over streams
+  cluster_gate *cluster = nullptr;   // null: this is the pool's only server
+  local_stripes *stripes = nullptr;  // null: a cluster, or objects are not larger than memory
+  uint64_t stripe_size = 0;          // of a cluster: larger objects are striped; 0: none
   uint32_t version_max = wire::pool::protocol_version;  // of the protocol
   service_counters counters{};
   refusal_log refusals{};

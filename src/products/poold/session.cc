@@ -345,6 +345,7 @@ const session::request_handler session::request_handlers[] = {
     {kind::cluster_drain, &session::on_cluster_drain},
     {kind::create_striped, &session::on_create_striped},
     {kind::stripe_places, &session::on_stripe_places},
+    {kind::stripe_limits, &session::on_stripe_limits},
     {kind::stripe_evict, &session::on_stripe_evict},
     {kind::stripe_check, &session::on_stripe_check},
     {kind::stripe_hint, &session::on_stripe_hint},
@@ -386,7 +387,7 @@ status session::dispatch(const frame &head, std::span<const std::byte> body) {
   bool const needs_namespace =
       kind(head.kind) < kind::namespaces || kind(head.kind) == kind::create_striped ||
       kind(head.kind) == kind::stripe_places || kind(head.kind) == kind::stripe_evict ||
-      kind(head.kind) == kind::fragment_places;
+      kind(head.kind) == kind::fragment_places || kind(head.kind) == kind::stripe_limits;
   if (!has_namespace_ && needs_namespace && !is_for_server(kind(head.kind)))
     return refuse_without_namespace(kind(head.kind));
   // Requests are refused before they have an effect, so that clients may repeat them elsewhere.
@@ -467,11 +468,15 @@ status session::hello(std::span<const std::byte> body) {
   return status::ok;
 }
 
-// Stripes and fragments lie in hidden namespaces, which only clusters have.
+// Stripes and fragments lie in hidden namespaces. Fragments are of clusters only.
 bool session::is_allowed_name(const std::string &namespace_name) const {
-  bool const is_hidden = is_hidden_namespace(namespace_name);
-  return is_valid_name(namespace_name) &&
-         (!is_hidden || (service_.cluster != nullptr && hidden_space_owner(namespace_name)));
+  if (!is_valid_name(namespace_name))
+    return false;
+  if (!is_hidden_namespace(namespace_name))
+    return true;
+  return service_.cluster != nullptr
+             ? hidden_space_owner(namespace_name).has_value()
+             : service_.stripes != nullptr && stripe_space_parse(namespace_name).has_value();
 }
 
 // A key is valid for the stripes and fragments of its namespaces.
@@ -575,6 +580,8 @@ void session::send_welcome() {
   reply.can_write = has_namespace_ ? may_write_ : can_write_;
   reply.is_cluster = service_.cluster != nullptr;
   reply.is_durable = service_.objects.is_durable();
+  if (service_.stripes != nullptr && client_version_ >= striping_version)
+    reply.is_durable = durable_and_striped;
   int counters = -1;
   if (!has_namespace_)
     reply.reason = "the connection has no namespace";

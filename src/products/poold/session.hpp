@@ -323,6 +323,8 @@ class session {
   status require_server();
   status on_create_striped(std::span<const std::byte> body);
   status on_stripe_places(std::span<const std::byte> body);
+  status on_stripe_limits(std::span<const std::byte> body);
+  result<wire::pool::striped_id> next_striped_id();
   status on_stripe_evict(std::span<const std::byte> body);
   status on_stripe_check(std::span<const std::byte> body);
   void finish_stripe_check(const stripe_answer &answer);

@@ -3,6 +3,7 @@
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
 #include "products/poold/cluster/map.hpp"
+#include "products/poold/log/types.hpp"
 #include "products/poold/session.hpp"
 
 namespace tanada::poold {
@@ -28,15 +29,25 @@ status session::require_striping() {
 
 result<object_ref> session::create_head(const create_striped_request &request) {
   TND_TRY(check_create({request.name, request.set, request.size, request.flags}));
-  if (service_.cluster == nullptr || is_hidden_namespace(namespace_name_) ||
-      (request.flags & flag_keep) != 0)
+  if (is_hidden_namespace(namespace_name_) || (request.flags & flag_keep) != 0)
     return status::invalid;
+  auto const id = next_striped_id();
+  if (!id.ok())
+    return id.error();
   bool const is_taken = service_.objects.open(namespace_id_, request.name, 0, false).ok();
   if ((request.flags & flag_exclusive) != 0 && is_taken)
     return status::exists;
   TND_TRY(require_free_handle());
-  return service_.objects.create_striped(
-      namespace_id_, request.size, request.flags, service_.cluster->next_striped_id());
+  return service_.objects.create_striped(namespace_id_, request.size, request.flags, id.value());
+}
+
+// invalid: this pool has no striped objects.
+result<striped_id> session::next_striped_id() {
+  if (service_.cluster != nullptr)
+    return service_.cluster->next_striped_id();
+  if (service_.stripes != nullptr)
+    return service_.stripes->next_id();
+  return status::invalid;
 }
 
 status session::on_create_striped(std::span<const std::byte> body) {
@@ -72,10 +83,24 @@ status session::on_stripe_places(std::span<const std::byte> body) {
   return status::ok;
 }
 
+status session::on_stripe_limits(std::span<const std::byte> body) {
+  empty_message request;
+  TND_TRY(decode(body, request));
+  if (service_.stripes == nullptr)
+    return fail(status::not_supported, "this pool has no objects larger than its memory");
+  // The name of the hidden namespace is longer.
+  std::string const longest = stripe_space_name(namespace_name_, stripe_partition_count - 1);
+  bool const has_stripes =
+      longest.size() <= pool::namespace_size_max && !is_hidden_namespace(namespace_name_);
+  send_reply(has_stripes ? service_.stripes->limits() : stripe_limits_reply{});
+  return status::ok;
+}
+
 status session::on_stripe_evict(std::span<const std::byte> body) {
   stripe_evict_request request;
   TND_TRY(decode(body, request));
-  TND_TRY(require_cluster());
+  if (service_.stripes == nullptr)
+    TND_TRY(require_cluster());
   TND_TRY(require_writer());
   send_reply(stripe_evict_reply{service_.objects.evict_striped(namespace_id_, request.size)});
   return status::ok;

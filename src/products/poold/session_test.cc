@@ -145,6 +145,11 @@ TEST_F(session_handshake, an_earlier_client_cannot_open_striped_objects) {
   EXPECT_EQ(ask(kind::stat, open), status::ok);
 }
 
+TEST_F(session_handshake, a_single_server_without_a_log_has_no_limits_of_stripes) {
+  enter(protocol_version);
+  EXPECT_EQ(ask(kind::stripe_limits, empty_message{}), status::not_supported);
+}
+
 TEST_F(session_handshake, a_client_opens_striped_objects) {
   put_striped();
   enter(protocol_version);

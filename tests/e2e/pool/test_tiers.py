@@ -10,7 +10,7 @@ import subprocess
 import urllib.request
 
 import pytest
-from commands import Daemon, pool, pool_json, wait_for
+from commands import BUILD, TANADA, Daemon, environment, pool, pool_json, wait_for
 
 MIB = 1 << 20
 MEMORY = 64 * MIB
@@ -209,12 +209,82 @@ def test_a_full_disk_refuses_durable_puts_and_keeps_cold_objects(tmp_path):
         subprocess.run(["umount", "-l", folder / "flash"], check=True)
 
 
-def test_an_object_larger_than_memory_is_refused_with_the_limit(tmp_path):
-    source = make_files(tmp_path / "source", [70 * MIB])
+def names_of(daemon):
+    return [entry["name"] for entry in pool_json("ls", daemon.url("runs"))["objects"]]
+
+
+def used(daemon):
+    return pool_json("stat", daemon.url("runs"))["statistics"]["used"]
+
+
+def test_an_object_larger_than_memory_survives_a_kill(tmp_path):
+    source = make_files(tmp_path / "source", [5 * MEMORY // 2])
+    path = source / "0000"
+    with daemon_of(tmp_path / "daemon", "--web") as daemon:
+        for i, variables in enumerate(PATHS):
+            url = daemon.url(f"runs/large{i}")
+            done = pool("cp", "--durable", path, url, variables=variables)
+            assert done.returncode == 0, done.stderr
+        assert metrics(daemon)["tanada_pool_memory_used_bytes"] <= MEMORY
+        for _ in range(2):
+            for i, variables in enumerate(PATHS):
+                url = daemon.url(f"runs/large{1 - i}")
+                done = pool("cat", url, variables=variables, text=False)
+                assert done.stdout == path.read_bytes(), done.stderr
+            daemon.stop(signal.SIGKILL)
+            daemon.start()
+        assert sorted(names_of(daemon)) == ["large0", "large1"]
+        for i in range(2):
+            assert pool("rm", daemon.url(f"runs/large{i}")).returncode == 0
+        wait_for(lambda: used(daemon) == 0, "the removal of all stripes")
+
+
+@pytest.mark.parametrize("victim", ["client", "daemon"])
+def test_a_kill_during_a_put_larger_than_memory_leaves_nothing(tmp_path, victim):
+    source = make_files(tmp_path / "source", [3 * MEMORY])
     with daemon_of(tmp_path / "daemon") as daemon:
-        done = pool("cp", source / "0000", daemon.url("runs/large"))
-        assert done.returncode == 1
-        assert "does not fit into the pool's memory of 67108864 bytes" in done.stderr
+        putting = subprocess.Popen(
+            [TANADA, "pool", "cp", source / "0000", daemon.url("runs/large")],
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for(lambda: used(daemon) > MEMORY // 4, "some stripes")
+        if victim == "client":
+            putting.kill()
+        else:
+            daemon.stop(signal.SIGKILL)
+            daemon.start()
+        putting.wait()
+        assert putting.returncode != 0 and names_of(daemon) == []
+        wait_for(lambda: used(daemon) == 0, "the removal of all stripes")
+
+
+def test_an_object_larger_than_memory_is_evicted_as_a_whole(tmp_path):
+    source = make_files(tmp_path / "source", [2 * MEMORY] * 3)
+    with daemon_of(tmp_path / "daemon", log_size="400MiB") as daemon:
+        for i in range(3):
+            url = daemon.url(f"runs/{i}")
+            done = pool("cp", "--evictable", source / f"{i:04}", url)
+            assert done.returncode == 0, done.stderr
+        names = names_of(daemon)
+        assert names == ["1", "2"]
+        for name in names:
+            done = pool("cat", daemon.url(f"runs/{name}"), text=False)
+            assert done.stdout == (source / f"000{name}").read_bytes(), done.stderr
+
+
+@pytest.mark.parametrize("variables", PATHS, ids=["shared", "tcp"])
+def test_calls_on_striped_objects_work_on_one_server(tmp_path, variables):
+    """The objects of the suite have up to 12 MiB, which is more than memory."""
+    with daemon_of(tmp_path / "daemon", log_size="1GiB", size="8MiB") as daemon:
+        done = subprocess.run(
+            [BUILD / "bin/pool_striped", "--gtest_filter=-*are_refused_by_a_pool_in_memory"],
+            env=environment(TANADA_TEST_POOL_URL=daemon.url("striped"), **variables),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_pinned_objects_stay_in_memory_and_fit_again(tmp_path):

@@ -527,7 +527,7 @@ status client::ensure_device() {
   return status::ok;
 }
 
-// In a cluster, a large object is striped.
+// A large object is striped, in a cluster and where it could not be in memory as a whole.
 status client::create(const std::string &name,
                       uint64_t size,
                       uint32_t flags,
@@ -535,7 +535,7 @@ status client::create(const std::string &name,
                       open_object &opened) {
   bool const keeps = (flags & TND_POOL_KEEP) != 0;
   info about;
-  if (is_cluster_ && keeps && stat(name, 0, about) == status::ok) {
+  if (keeps && may_stripe() && stat(name, 0, about) == status::ok) {
     bool const is_striped =
         (about.flags & flag_striped) != 0 || is_striped_size(std::max(size, about.size));
     if (is_striped)
@@ -683,7 +683,8 @@ status client::commit(open_object &object, commit_terms terms, uint64_t &version
 status client::map(open_object &object, const void *&addr, uint64_t &size) {
   TND_TRY(check_usable(object));
   if (object.striped != nullptr)
-    return fail(status::not_supported, "the object is striped over the servers of the pool");
+    return fail(status::not_supported,
+                "the object is striped: it is not in one piece in the pool's memory");
   if (!shared_)
     return fail(status::not_supported, "no shared memory with the pool: {}", reason_);
   if (object.is_writer)

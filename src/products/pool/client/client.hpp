@@ -429,7 +429,9 @@ class client {
                       std::vector<size_t> indices,
                       uint64_t size,
                       const std::function<status(size_t)> &work);
+  bool may_stripe();
   status fetch_places(wire::pool::stripe_places_reply &places);
+  status fetch_limits(wire::pool::stripe_places_reply &places);
   bool is_striped_size(uint64_t size);
   result<std::vector<size_t>> place_stripes(striped_object &striped, uint64_t size);
   status grow_striped(open_object &object, uint64_t size);
@@ -457,11 +459,11 @@ class client {
                       bool to_pool);
   status write_striped(open_object &object, const tnd_pool_box &box, memory_range source);
   status read_striped(open_object &object, const tnd_pool_box &box, memory_range target);
-  static status resize_stripes(striped_object &striped);
+  status resize_stripes(striped_object &striped);
   status resize_striped(open_object &object, uint64_t size);
   status sum_striped(open_object &object, checksum &sum);
   status check_striped(open_object &object, wire::pool::commit_terms &terms);
-  static status commit_stripes(open_object &object, wire::pool::commit_terms &terms);
+  status commit_stripes(open_object &object, wire::pool::commit_terms &terms);
   status commit_head(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
   status check_terms(const wire::pool::commit_terms &terms) const;
   status commit_striped(open_object &object, wire::pool::commit_terms terms, uint64_t &version);
@@ -490,7 +492,20 @@ class client {
                      uint64_t capacity,
                      wire::pool::info &about,
                      bool verify);
+  status get_opened(
+      open_object &opened, void *target, uint64_t capacity, wire::pool::info &about, bool verify);
   static void close_stripes(open_object &object);
+  // Striped objects of a pool that has one server; see local_stripes.cc.
+  static status seal_stripe(striped_object &striped, size_t index);
+  static status close_idle_stripes(striped_object &striped, size_t index);
+  status begin_stripe(striped_object &striped, size_t index);
+  status open_local_stripe(const open_object &object, size_t index, bool to_pool);
+  status move_local_round(const open_object &object,
+                          const stripe_round &round,
+                          bool on_device,
+                          bool to_pool);
+  status resize_local_stripes(striped_object &striped);
+  status commit_local_stripes(striped_object &striped);
   // Striped objects with an erasure code; see erasure.cc.
   std::shared_ptr<client> fragment_link(const std::string &address);
   static void begin_fragments(striped_object &striped,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,12 +22,18 @@ struct striped_object {
     open_object object;            // handle 0: it is not open
     uint64_t avoid_until_ns = 0;   // a fragment that could not be read
     uint64_t epoch = 0;            // of the link when a fragment was put
+    // Of a local object that is being written: committed, with this size.
+    bool is_sealed = false;
+    uint64_t sealed_size = 0;
   };
   wire::pool::stripe_manifest manifest;
   std::vector<stripe> stripes;                // one for each of the manifest's partitions or places
   std::optional<stripe_placement> placement;  // of an object being written
   std::vector<wire::pool::stripe_server> servers;  // that can have its fragments
   uint64_t locate_ns = 0;                          // when their places may be asked for again
+  // The pool has one server, whose memory may be smaller than the object; see local_stripes.cc.
+  bool is_local = false;
+  std::deque<size_t> open_stripes;  // of a local object, the least recently used one first
 
   bool has_fragments() const noexcept {
     return manifest.erasure.is_on();
@@ -65,6 +72,13 @@ struct stripe_round {
   std::map<size_t, std::vector<stripe_piece>> pieces;
   size_t piece_count = 0;
   uint64_t size = 0;
+
+  static uint64_t size_of(const std::vector<stripe_piece> &pieces) {
+    uint64_t sum = 0;
+    for (const stripe_piece &piece : pieces)
+      sum += piece.size;
+    return sum;
+  }
 
   // Adds a range of the object.
   void add(const striped_object &striped, uint64_t offset, uint64_t range_size, std::byte *memory) {

@@ -8,6 +8,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "core/wire/pool_local_stripes.hpp"
 #include "products/pool/client/box.hpp"
 #include "products/pool/client/striped_object.hpp"
 #include "seams/clock/clock.hpp"
@@ -93,7 +94,7 @@ std::shared_ptr<client> client::stripe_link(uint8_t partition, const std::string
   location.space = stripe_space_name(daemon_.space, partition);
   location.object.clear();
   link.reset(new client{std::move(location), settings_});
-  link->is_cluster_ = true;
+  link->is_cluster_ = is_cluster_;
   link->places_ = places_;
   if (!hint.empty())
     if (auto const place = place_parse(hint); place.ok())
@@ -165,7 +166,8 @@ status client::fill_stripes(const striped_object &striped,
       is_done[index] = 1;
       return status::ok;
     });
-    if (code != status::no_space)
+    // A single server has evicted what it can.
+    if (code != status::no_space || striped.is_local)
       return code;
     std::string const reason = last_message();
     std::erase_if(indices, [&](size_t index) { return is_done[index] != 0; });
@@ -183,7 +185,31 @@ status client::fill_stripes(const striped_object &striped,
 
 // ---- creation
 
+// Whether the pool may have striped objects, and this client can create them.
+bool client::may_stripe() {
+  if (settings_.version < striping_version || is_hidden_namespace(daemon_.space))
+    return false;
+  if (is_cluster_)
+    return true;
+  bool const is_connected = channel_ != nullptr || ensure_connected(true) == status::ok;
+  return is_connected && channel_->terms().is_durable == durable_and_striped;
+}
+
+// One hidden namespace has all stripes of the namespace.
+status client::fetch_limits(stripe_places_reply &places) {
+  stripe_limits_reply limits;
+  TND_TRY(call(kind::stripe_limits, empty_message{}, limits));
+  stripe_size_max_ = limits.object_size;
+  places.stripe_size = limits.stripe_size;
+  places.servers = {{.address = server_name()}};
+  places.primaries.assign(stripe_partition_count, 0);
+  places.backups.assign(stripe_partition_count, no_stripe_server);
+  return status::ok;
+}
+
 status client::fetch_places(stripe_places_reply &places) {
+  if (!is_cluster_)
+    return fetch_limits(places);
   TND_TRY(call(kind::stripe_places, empty_message{}, places));
   stripe_size_max_ = places.stripe_size;
   return status::ok;
@@ -192,9 +218,7 @@ status client::fetch_places(stripe_places_reply &places) {
 // Whether an object of this size is to be striped. An error counts as no: the object's own request
 // reports it.
 bool client::is_striped_size(uint64_t size) {
-  bool const has_stripes = is_cluster_ && settings_.version >= striping_version;
-  if (!has_stripes || size <= striped_size_min || is_hidden_namespace(daemon_.space) ||
-      daemon_.space.empty())
+  if (size <= striped_size_min || daemon_.space.empty() || !may_stripe())
     return false;
   stripe_places_reply places;
   if (!stripe_size_max_ && fetch_places(places) != status::ok)
@@ -229,11 +253,12 @@ status client::create_head(const std::string &name,
   opened.flags = flags;
   opened.set = set;
   auto striped = std::make_shared<striped_object>();
+  striped->is_local = !is_cluster_;
   striped->placement.emplace(places, daemon_.space, answer.id.number);
   opened.striped = striped;
   if (striped->placement->is_empty() || places.stripe_size == 0) {
     close(opened);
-    return fail(status::again, "no server of the cluster can take stripes now");
+    return fail(status::again, "no server of the pool can take stripes now");
   }
   striped->manifest.id = answer.id;
   if (places.erasure.is_on()) {
@@ -274,7 +299,8 @@ status client::grow_striped(open_object &object, uint64_t size) {
   auto const added = place_stripes(striped, size);
   if (!added.ok())
     return added.error();
-  status code = fill_stripes(striped, added.value(), size, [&](size_t index) {
+  std::vector<size_t> const created = striped.is_local ? std::vector<size_t>{} : added.value();
+  status code = fill_stripes(striped, created, size, [&](size_t index) {
     striped_object::stripe &stripe = striped.stripes[index];
     return stripe.link->create(
         stripe_name(striped.manifest.id, index), striped.size_of(index), 0, {}, stripe.object);
@@ -301,6 +327,7 @@ void client::drop_stripes(striped_object &striped, uint64_t size) {
     striped.stripes[i].link->close(striped.stripes[i].object);
   striped.stripes.resize(std::min<size_t>(striped.stripes.size(), count));
   striped.manifest.partitions.resize(striped.stripes.size());
+  std::erase_if(striped.open_stripes, [count](size_t index) { return index >= count; });
 }
 
 status client::create_striped(const std::string &name,
@@ -374,6 +401,7 @@ status client::convert_to_striped(open_object &object, uint64_t size) {
 
 status client::open_striped(open_object &object) {
   auto striped = std::make_shared<striped_object>();
+  striped->is_local = !is_cluster_;
   std::vector<std::byte> bytes(first_manifest_size);
   for (;;) {
     empty_message answer;
@@ -466,6 +494,8 @@ status client::move_round(const open_object &object,
     return status::ok;
   if (striped.has_fragments() && !is_writer && !to_pool)
     return read_fragments(striped, round, on_device);
+  if (striped.is_local)
+    return move_local_round(object, round, on_device, to_pool);
   status const code = run_stripes(striped, indices, on_device, [&](size_t index) {
     striped_object::stripe &stripe = striped.stripes[index];
     if (stripe.object.handle == 0)
@@ -521,6 +551,8 @@ status client::read_striped(open_object &object, const tnd_pool_box &box, memory
 
 // Gives each stripe its size: those that were the last one once may be too small.
 status client::resize_stripes(striped_object &striped) {
+  if (striped.is_local)
+    return resize_local_stripes(striped);
   std::vector<size_t> indices;
   for (size_t i = 0; i < striped.stripes.size(); i++)
     if (striped.stripes[i].object.is_writer &&
@@ -562,8 +594,10 @@ status client::sum_striped(open_object &object, checksum &sum) {
 status client::check_striped(open_object &object, commit_terms &terms) {
   bool const verifies = (terms.flags & TND_POOL_VERIFY) != 0;
   bool const sums = terms.checksum_kind != 0 && (terms.has_checksum == 0 || verifies);
-  // The stripes' checksums are joined. Those of fragments are of another kind.
-  bool const is_joined = terms.has_checksum == 0 && !verifies && !object.striped->has_fragments() &&
+  // The stripes' checksums are joined. Those of fragments are of another kind, and local stripes
+  // have none.
+  bool const has_sums = !object.striped->has_fragments() && !object.striped->is_local;
+  bool const is_joined = terms.has_checksum == 0 && !verifies && has_sums &&
                          checksum{checksum_kind(terms.checksum_kind)}.can_join();
   if (!sums || is_joined)
     return status::ok;
@@ -585,6 +619,8 @@ status client::commit_stripes(open_object &object, commit_terms &terms) {
   striped_object &striped = *object.striped;
   if (striped.has_fragments())
     return commit_fragments(striped, terms.flags & TND_POOL_DURABLE);
+  if (striped.is_local)
+    return commit_local_stripes(striped);
   bool const joins = terms.checksum_kind != 0 && terms.has_checksum == 0;
   commit_terms stripe_terms;
   stripe_terms.flags = terms.flags & TND_POOL_DURABLE;
@@ -679,6 +715,9 @@ status client::put_stripes(striped_object &striped,
     return put_fragments(striped, source, size, terms);
   commit_terms stripe_terms;
   stripe_terms.flags = terms.flags & (TND_POOL_DURABLE | TND_POOL_VERIFY);
+  // The log of a single server has them before the object.
+  if (striped.is_local)
+    stripe_terms.flags &= ~uint32_t(TND_POOL_DURABLE);
   bool const verifies = (terms.flags & TND_POOL_VERIFY) != 0;
   stripe_terms.checksum_kind = verifies ? TND_POOL_CHECKSUM_CRC32C : TND_POOL_CHECKSUM_NONE;
   return fill_stripes(striped, placed.value(), size, [&](size_t index) {
@@ -727,6 +766,8 @@ status client::put_striped(const std::string &name,
 // Whether a server was lost before the commit. For fragments, another server is taken instead, also
 // of one that does not answer.
 bool client::is_lost_put(const striped_object &striped, status code) {
+  if (striped.is_local)
+    return false;  // its only server was lost
   return code == status::peer_lost || code == status::stale ||
          (code == status::timed_out && striped.has_fragments());
 }
@@ -735,12 +776,18 @@ status client::get_striped(
     const std::string &name, void *target, uint64_t capacity, info &about, bool verify) {
   open_object opened;
   TND_TRY(open(name, 0, opened));
+  return get_opened(opened, target, capacity, about, verify);
+}
+
+// Reads the whole object, and closes it.
+status client::get_opened(
+    open_object &opened, void *target, uint64_t capacity, info &about, bool verify) {
   about = opened.about;
   status code = about.size <= capacity ? read(opened, row_box(0, about.size), {target, false})
-                                       : size_error(name, about.size, capacity);
+                                       : size_error(opened.name, about.size, capacity);
   bool const sums = code == status::ok && verify;
   if (sums && sum_of(about.checksum_kind, target, about.size) != about.checksum)
-    code = fail(status::corrupt, "{}: the bytes do not have their checksum", name);
+    code = fail(status::corrupt, "{}: the bytes do not have their checksum", opened.name);
   close(opened);
   return code;
 }

@@ -620,6 +620,8 @@ status client::get_shared(
       counters_->values[name_counters::index(name)].load(std::memory_order_acquire);
   open_object opened;
   TND_TRY(open(name, 0, opened));
+  if (opened.striped != nullptr)
+    return get_opened(opened, target, capacity, about, verify);
   about = opened.about;
   status const code = about.size <= capacity ? copy_out(opened, target, verify)
                                              : size_error(name, about.size, capacity);
