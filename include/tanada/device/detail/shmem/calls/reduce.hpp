@@ -6,7 +6,8 @@
 
 namespace tanada::shmem::device {
 
-enum class reduction : u32 { sum, prod, min, max, bit_and, bit_or, bit_xor };
+// max_location: of pairs x, y; the pair with the largest x, the first of equal ones.
+enum class reduction : u32 { sum, prod, min, max, bit_and, bit_or, bit_xor, max_location };
 
 template <reduction Op, class T>
 TND_DEVICE inline T combine(T first, T second) {
@@ -18,6 +19,8 @@ TND_DEVICE inline T combine(T first, T second) {
     return second < first ? second : first;
   else if constexpr (Op == reduction::max)
     return first < second ? second : first;
+  else if constexpr (Op == reduction::max_location)
+    return first.x < second.x ? second : first;
   else if constexpr (Op == reduction::bit_and)
     return T(first & second);
   else if constexpr (Op == reduction::bit_or)
