@@ -93,6 +93,18 @@ def comex_commands(include, fast):
                 )
 
 
+def nvshmem_commands(include, nvcc, fast):
+    """NVSHMEM's names, for the host executor with CUDA's runtime of this tree, and by nvcc."""
+    for name in ("nvshmem.h", "nvshmemx.h"):
+        folder = f"-I{include}/nvshmem"
+        runtime = ["-D_GNU_SOURCE", "-DTND_HOST_EXECUTOR", f"-I{include}/cuda", folder]
+        for compiler in compilers("g++", "clang++", fast=fast):
+            yield name, [compiler, "-std=c++17", "-xc++", *WARNINGS, *runtime]
+        if nvcc:
+            words = ["-std=c++17", "-arch=sm_90", "-Werror=all-warnings", "-Xcompiler=-Wall"]
+            yield name, [nvcc, *words, folder, "-c", "-o", "/dev/null"]
+
+
 def commands(root, include, fast):
     """(header, command that compiles a source) for every header and compiler."""
     for path in sorted(include.glob("tanada/*.h")):
@@ -137,6 +149,7 @@ def commands(root, include, fast):
                     "/dev/null",
                 ],
             )
+    yield from nvshmem_commands(include, nvcc, fast)
     names = [
         path.relative_to(include).as_posix() for path in sorted(include.glob("tanada/device/*.cuh"))
     ]

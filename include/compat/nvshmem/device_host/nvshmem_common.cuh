@@ -1,0 +1,5 @@
+// device_host/nvshmem_common.cuh: NVSHMEM's tile collectives and internals, which are not
+// available.
+#pragma once
+
+#error "NVSHMEM's tile collectives are not available: use nvshmemx_TYPE_OP_reduce_block and others"
