@@ -8,9 +8,15 @@
 #  error "nvshmem.h has kernels: compile with nvcc -x cu for GPUs, or tanada-nvcc for processors"
 #endif
 
+// NVSHMEM's headers include these, and programs rely on it.
+#include <assert.h>
 #include <limits.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cuda_runtime.h>
 #include <cuda_bf16.h>
