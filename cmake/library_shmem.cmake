@@ -16,4 +16,11 @@ if(NOT TANADA_SANITIZE)
 endif()
 target_include_directories(shmem INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/compat> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shmem>)
+# NVSHMEM's headers, for nvcc.
+add_library(nvshmem INTERFACE)
+add_library(tanada::nvshmem ALIAS nvshmem)
+target_include_directories(nvshmem INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/compat/nvshmem>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/shmem/nvshmem>)
+target_link_libraries(nvshmem INTERFACE shmem tanada)
 include(src/products/shmem/on_stream/library.cmake)
