@@ -61,3 +61,11 @@ def test_headers_of_tiles_say_why_they_are_absent(programs, tmp_path, header):
     source.write_text(f"#include <nvshmemx.h>\n#include <{header}>\nint main() {{}}\n")
     done = nvshmem_jobs.compile_source(["-c", source, "-o", tmp_path / "tiles.o"])
     assert done.returncode != 0 and "tile collectives are not available" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["shared", "tcp"])
+def test_the_example(programs, way):
+    """A sum around a ring, of as many PEs as there are steps."""
+    source = nvshmem_jobs.ROOT / "examples/nvshmem/allreduce.cu"
+    done = programs.run(programs.build("allreduce", source), 3, way=way)
+    assert done.status == "passed" and done.output.count("right") == 3, done.output[-2000:]
