@@ -112,26 +112,31 @@ int reduce_scatter_on_stream(
     return tanada::nvshmem::alltoall(tanada::GROUP{}, team, dest, source, nelems * sizeof(TYPE)); \
   }
 
-// CALL: reduce or reducescatter; BODY: the function of tanada::nvshmem.
-#define NVSHMEM_REDUCTION_(NAME, TYPE, OP, KIND, CALL, BODY)                             \
-  NVSHMEM_BOTH_ int nvshmem_##NAME##_##OP##_##CALL(                                      \
-      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {             \
-    NVSHMEM_SELECT_(                                                                     \
-        tanada::nvshmem::BODY<tanada::nvshmem::bodies::reduction::KIND>(                 \
-            tanada::this_thread{}, team, dest, source, nreduce),                         \
-        tanada::nvshmem::wait_for_default_stream(                                        \
-            tanada::nvshmem::BODY##_on_stream<tanada::nvshmem::bodies::reduction::KIND>( \
-                team, dest, source, nreduce, nullptr)));                                 \
-  }                                                                                      \
-  NVSHMEM_DEVICE_ int nvshmemx_##NAME##_##OP##_##CALL##_warp(                            \
-      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {             \
-    return tanada::nvshmem::BODY<tanada::nvshmem::bodies::reduction::KIND>(              \
-        tanada::this_warp{}, team, dest, source, nreduce);                               \
-  }                                                                                      \
-  NVSHMEM_DEVICE_ int nvshmemx_##NAME##_##OP##_##CALL##_block(                           \
-      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {             \
-    return tanada::nvshmem::BODY<tanada::nvshmem::bodies::reduction::KIND>(              \
-        tanada::this_block{}, team, dest, source, nreduce);                              \
+// nvcc compiles the kernels that its pass for GPUs finds: there only the other branch is.
+#define NVSHMEM_KEEP_KERNEL_(BODY, KIND, TYPE) \
+  static_cast<void>(&tanada::nvshmem::bodies::BODY##_kernel<KIND, TYPE>)
+// CALL: reduce or reducescatter; BODY: the function of tanada::nvshmem. A template, so that only
+// kernels that are used are compiled.
+#define NVSHMEM_REDUCTION_(NAME, TYPE, OP, KIND, CALL, BODY)                                 \
+  template <class Element = TYPE>                                                            \
+  NVSHMEM_BOTH_ int nvshmem_##NAME##_##OP##_##CALL(                                          \
+      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {                 \
+    constexpr auto kind = tanada::nvshmem::bodies::reduction::KIND;                          \
+    NVSHMEM_SELECT_(                                                                         \
+        (NVSHMEM_KEEP_KERNEL_(BODY, kind, Element),                                          \
+         tanada::nvshmem::BODY<kind>(tanada::this_thread{}, team, dest, source, nreduce)),   \
+        tanada::nvshmem::wait_for_default_stream(                                            \
+            tanada::nvshmem::BODY##_on_stream<kind>(team, dest, source, nreduce, nullptr))); \
+  }                                                                                          \
+  NVSHMEM_DEVICE_ int nvshmemx_##NAME##_##OP##_##CALL##_warp(                                \
+      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {                 \
+    return tanada::nvshmem::BODY<tanada::nvshmem::bodies::reduction::KIND>(                  \
+        tanada::this_warp{}, team, dest, source, nreduce);                                   \
+  }                                                                                          \
+  NVSHMEM_DEVICE_ int nvshmemx_##NAME##_##OP##_##CALL##_block(                               \
+      nvshmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) {                 \
+    return tanada::nvshmem::BODY<tanada::nvshmem::bodies::reduction::KIND>(                  \
+        tanada::this_block{}, team, dest, source, nreduce);                                  \
   }
 #define NVSHMEM_REDUCE_(NAME, TYPE, OP, KIND)              \
   NVSHMEM_REDUCTION_(NAME, TYPE, OP, KIND, reduce, reduce) \
