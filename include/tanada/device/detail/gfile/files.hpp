@@ -229,7 +229,7 @@ TND_DEVICE inline void adopt_opened(device_state &state,
   simt::device_word<u32>(entry.failures_seen).store_relaxed(u32(words[0] >> 32));
   adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
   // The old value belonged to another file.
-  simt::device_word<u32>(file_node.missing).store_relaxed(0);
+  simt::device_word<u32>(file_node.missing).store_relaxed(u32(miss_expectation::hit));
   if (may_still_change(state, words[3])) {
     raise_doubt(file_node.doubt);
     (void)simt::device_word<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);

@@ -55,7 +55,7 @@ TND_DEVICE inline void end_miss(device_state &state,
   if (begun.evicted_key != 0)
     (void)simt::device_word<u64>(sums.device_evictions).fetch_add_relaxed(1);
   if (at_once)
-    simt::device_word<u32>(simt::constant(state.nodes)[node].missing).store_relaxed(0);
+    expect(state, node, miss_expectation::hit);
   else
     count_wait(state, answer.wait_ns);
 }
@@ -96,6 +96,8 @@ TND_DEVICE inline miss_outcome finish_miss(device_state &state,
   if (code != status::ok || frame >= simt::constant(state.host_table).shape.frame_count()) {
     if (warp.rank() == 0)
       abandon_miss(state, begun.frame, ticket, answer.reply);
+    if (code == status::ok && warp.rank() == 0)
+      expect(state, node, miss_expectation::windowed);
     return {code != status::ok, code};
   }
   copy_missing_page(state, begun.frame, frame, buffer);
@@ -116,9 +118,8 @@ TND_DEVICE inline bool is_short_miss(device_state &state,
                                      const read_call &call,
                                      const read_view &view) {
   u64 const page_size = simt::constant(state.page_size), file_size = view.file_size();
-  bool const is_expected = view.is_known() && view.expects_miss() &&
-                           simt::whole_warp::is_possible() &&
-                           simt::constant(state.window_frames) == nullptr;
+  bool const is_expected =
+      view.is_known() && view.expects_miss() && simt::whole_warp::is_possible();
   u64 const skew = (call.offset & (page_size - 1)) | (reinterpret_cast<u64>(call.buffer) & 15);
   return is_expected && call.size == page_size && skew == 0 && file_size >= page_size &&
          call.offset <= file_size - page_size;

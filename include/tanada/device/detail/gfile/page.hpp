@@ -214,21 +214,27 @@ TND_DEVICE inline bool copy_from_host_tier(Group group,
   return group.broadcast(u32(is_unchanged ? 1 : 0)) != 0;
 }
 
+TND_DEVICE inline miss_expectation miss_expectation_of(device_state &state, u32 node) {
+  return miss_expectation(
+      simt::device_word<u32>(simt::constant(state.nodes)[node].missing).load_relaxed());
+}
+TND_DEVICE inline void expect(device_state &state, u32 node, miss_expectation expected) {
+  simt::device_word<u32>(simt::constant(state.nodes)[node].missing).store_relaxed(u32(expected));
+}
+
 // Leader only. True if a miss on a page of this file is expected to be a miss in the host tier too,
-// so that the page is requested from the host without a lookup. Never with a direct window: writers
-// do not change its frames, and a writer would not find the key of a page that is requested before
-// the key is placed.
+// so that the page is requested from the host without a lookup.
 TND_DEVICE inline bool expects_miss(device_state &state, const page_request &request) {
-  if (request.mapping != 0 || simt::constant(state.window_frames) != nullptr)
+  if (request.mapping != 0)
     return false;
   if (request.hint != page_hint::unknown)
     return request.hint == page_hint::missing;
-  return simt::device_word<u32>(simt::constant(state.nodes)[request.node].missing).load_relaxed() !=
-         0;
+  return miss_expectation_of(state, request.node) == miss_expectation::miss;
 }
-TND_DEVICE inline void expect_miss(device_state &state, const page_request &request, bool missing) {
-  simt::device_word<u32>(simt::constant(state.nodes)[request.node].missing)
-      .store_relaxed(missing ? 1 : 0);
+// Leader only. A page of the file was not in the host tier.
+TND_DEVICE inline void expect_miss(device_state &state, u32 node) {
+  if (miss_expectation_of(state, node) == miss_expectation::hit)
+    expect(state, node, miss_expectation::miss);
 }
 
 // Request a page from the host. `ticket.slot` is no_slot if no slot came free before the deadline.
@@ -277,9 +283,11 @@ TND_DEVICE_CALL inline void count_loan(device_state &state,
                                        const page_request &request,
                                        const frame_loan &loan) {
   count(loan.at_once ? &counters::host_hits : &counters::misses, state, request.node);
-  if (loan.at_once)
-    expect_miss(state, request, false);
-  else if (loan.wait_ns != 0)
+  bool const is_windowed =
+      loan.code == status::ok && loan.frame >= simt::constant(state.host_table).shape.frame_count();
+  if (is_windowed || loan.at_once)
+    expect(state, request.node, is_windowed ? miss_expectation::windowed : miss_expectation::hit);
+  if (!loan.at_once && loan.wait_ns != 0)
     count_wait(state, loan.wait_ns);
 }
 
@@ -380,8 +388,8 @@ TND_DEVICE_CALL copy_result fetch_page(Group group,
     if (copy_from_host_tier(group, state, request, plan, lookup))
       return {status::ok, {rpc::no_slot, 0}};
     if (group.rank() == 0) {
-      expect_miss(state, request, true);
       ticket = request_page(state, request);
+      expect_miss(state, request.node);
     }
   }
   return copy_by_rpc(group, state, request, plan, ticket);

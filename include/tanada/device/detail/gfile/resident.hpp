@@ -75,7 +75,8 @@ TND_DEVICE inline read_view view_of(device_state &state, int fd) {
   u64 const doubt = load_relaxed(file_node.doubt);
   u64 const size = load_relaxed(file_node.size);
   u64 const view = load_relaxed(file_node.view);
-  u32 const missing = load_relaxed(file_node.missing) != 0 ? read_view::missing : 0;
+  bool const is_miss_expected = load_relaxed(file_node.missing) == u32(miss_expectation::miss);
+  u32 const missing = is_miss_expected ? read_view::missing : 0;
   bool const is_mapped = mapping >> 32 == view >> 32 && u32(mapping) != 0;
   if (!is_size_of(size, u32(view)) || in_doubt(doubt) || is_mapped)
     return {};

@@ -87,8 +87,11 @@ TND_DEVICE inline void request_rows(Reader reader,
                                     const row_list &rows,
                                     u64 begin,
                                     u64 end) {
-  bool const has_window = simt::constant(state.window_frames) != nullptr;
-  if (file.mapping != 0 || has_window)  // no page goes through the host tier
+  u32 expected = 0;
+  if (reader.rank() == 0)
+    expected = u32(miss_expectation_of(state, file.node));
+  bool const is_windowed = reader.broadcast(expected) == u32(miss_expectation::windowed);
+  if (file.mapping != 0 || is_windowed)  // no page goes through the host tier
     return;
   for (u64 i = begin + reader.rank(); i < end; i += reader.size()) {
     u64 const number = rows.numbers[i];

@@ -59,17 +59,24 @@ TND_HD inline bool is_size_of(u64 word, u32 epoch) {
   return word >> view_size_bits == (u64(epoch) << view_size_bits) >> view_size_bits;
 }
 
+// What a miss of a file's page in the device tier is expected to be in the host tier.
+enum class miss_expectation : u32 {
+  hit = 0,
+  miss = 1,      // as the last one: a miss then goes to the host without a lookup
+  windowed = 2,  // the file's pages come by the direct window; they are not requested early
+};
+
 // An open file as the host numbers them: one node for each URL, whatever the number of descriptors.
 struct alignas(64) node {
   u64 view;     // view_word(); the first descriptor of an epoch sets key and size
   u64 size;     // size_word(): bytes, including what this instance wrote
   u64 mapping;  // mapping_word(); valid only for the file key in it
   u64 doubt;    // see doubt.hpp
-  u32 missing;  // 1: the last page looked up was not in the host tier; a miss then goes to the host
-                // without a lookup
+  u32 missing;  // miss_expectation
   u32 lock;     // taken by kernels to adopt an answer and to count an unsent close, never while
                 // waiting
-  u32 reserved[4];
+  u32 lists_refused;  // 1: the host reads no lists of this file's pages
+  u32 reserved[3];
 };
 static_assert(sizeof(node) == 64);
 
