@@ -165,6 +165,12 @@ void server::reply(
   simt::host::wake_kernels();
 }
 
+u64 server::list_word(u32 slot, u32 index) const {
+  TND_ASSERT(slot < slot_count && index < text_size / sizeof(u64));
+  auto *const words = reinterpret_cast<u64 *>(mail_.texts[slot]);
+  return system_atomic<u64>(words[index]).load_relaxed();
+}
+
 bool server::is_canceled(u32 slot) const {
   TND_ASSERT(slot < slot_count);
   uint32_t const sequence = sequence_of(dispatched_[slot]);

@@ -54,6 +54,9 @@ class server {
   void reply(
       u32 slot, status code, u32 value, const u64 *words, uint32_t word_count, bool has_loan);
 
+  // A word of the list that came with the request in `slot`. A kernel may change it at any time.
+  u64 list_word(u32 slot, u32 index) const;
+
   // Whether the kernel has stopped waiting for the request in `slot`.
   bool is_canceled(u32 slot) const;
 

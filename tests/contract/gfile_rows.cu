@@ -138,6 +138,51 @@ TEST(gfile_rows, of_one_page_are_read_once) {
   EXPECT_GE(on.statistics().device_hits, rows.size() / 2);
 }
 
+// Of files whose bytes are in memory, a warp requests the pages of many rows together, and the
+// pages come into the device tier.
+TEST(gfile_rows, of_many_pages_are_requested_together) {
+  std::vector<u64> rows(192);
+  for (u64 i = 0; i < rows.size(); i++)
+    rows[i] = i * 37 % 244;
+  for (u32 i = 0; i < 2; i++) {
+    std::string const url = store_prefixes()[i] + "many-pages";
+    {
+      instance writer;
+      write_rows_file(writer, url, 9);
+    }
+    instance on{[](tnd_gfile_config &config) {
+      config.device_tier_size = 1024 * 4096;
+    }};
+    rows_task const task{url, rows.size(), 4096, 9};
+    expect_rows<this_block>(on, task, rows, 1, 96);
+    u64 const requests = on.statistics().requests;
+    EXPECT_LE(requests, rows.size() / 32 + 8) << url;
+    EXPECT_EQ(on.statistics().misses, rows.size()) << url;
+    if (i != 0)
+      continue;  // the file is so new that its version is not trusted: its pages are read again
+    expect_rows<this_block>(on, task, rows, 1, 96);
+    EXPECT_LE(on.statistics().requests, requests + 4) << url;
+  }
+}
+
+// A page at the end of the file is not whole, and rows lie across pages.
+TEST(gfile_rows, of_many_pages_to_the_end_of_the_file) {
+  instance on{[](tnd_gfile_config &config) {
+    config.page_size = 8192;
+  }};
+  for (u32 i = 0; i < 2; i++) {
+    std::string const url = store_prefixes()[i] + "last-pages";
+    write_rows_file(on, url, 10);
+    for (u64 const row_size : {1ull, 999ull, 8192ull, 30'000ull, 500'000ull}) {
+      u64 const limit = file_size / row_size;
+      std::vector<u64> rows(40);
+      for (u64 k = 0; k < rows.size(); k++)
+        rows[k] = limit - 1 - k * k % limit;
+      expect_rows<this_warp>(on, {url, rows.size(), row_size, 10}, rows, 2, 64);
+    }
+  }
+}
+
 // Small rows of a mapped file are copied from its own pages. What is read often comes into the
 // device tier.
 TEST(gfile_rows, of_mapped_files) {

@@ -147,6 +147,7 @@ void gfile_run::create_session() {
   auto registry = std::make_unique<tanada::backends::store_registry>();
   auto made_store = std::make_unique<relay_store>(world_, faults_, setting_.planted);
   store_ = made_store.get();
+  store_->is_cached = world_.random.chance(60);
   registry->add(std::move(made_store));
   auto made = tanada::gfile::session::create(
       config_, {tanada::seams::host_gpu_open(), std::move(registry), &clock_});

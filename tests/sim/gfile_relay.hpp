@@ -132,7 +132,12 @@ class relay_store final : public tanada::seams::store {
     window_ = window;
   }
 
+  tanada::seams::file_access access(tanada::seams::store_file) const override {
+    return {.direct = offer_, .is_cached = is_cached};
+  }
+
   tanada::sim::store under;
+  bool is_cached = false;  // kernels may request lists of pages
 
  private:
   tanada::seams::device_window window_;

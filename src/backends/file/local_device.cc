@@ -55,6 +55,7 @@ bool is_in_memory_file_system(int descriptor) {
 
 seams::file_access local_reader::access(const local_file &file) const {
   seams::file_access result{.direct = file.device_offer};
+  result.is_cached = true;
   if (file.in_memory) {
     int const seals = fcntl(file.fd, F_GET_SEALS);
     result.memory_descriptor = file.fd;

@@ -150,6 +150,10 @@ class mem_store final : public seams::store {
     return std::unique_ptr<seams::store_queue>{std::make_unique<mem_queue>(files_, depth)};
   }
 
+  seams::file_access access(seams::store_file) const override {
+    return {.direct = offer_, .is_cached = true};
+  }
+
  private:
   std::shared_ptr<mem_files> files_ = std::make_shared<mem_files>();
 };

@@ -180,7 +180,10 @@ struct file_access {
   int memory_descriptor = -1;
   // Of a local file that its system keeps in the page cache. Valid as long. -1: not available.
   int cached_descriptor = -1;
-  bool is_sealed = false;   // it cannot be truncated
+  bool is_sealed = false;  // it cannot be truncated
+  // The store has most of the file's bytes in memory of this machine, so that a copy of them in the
+  // host tier saves nothing.
+  bool is_cached = false;
   std::string reason = {};  // why there is neither, one line; empty: neither was to be expected
 };
 

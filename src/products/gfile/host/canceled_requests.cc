@@ -30,6 +30,7 @@ void core::drop_canceled() {
   drop_named_requests();
   drop_early();
   drop_canceled_waiters();
+  drop_canceled_lists();
   for (record &file : files_) {
     if (file.write_opens > 0)
       take_unsent_closes(file);

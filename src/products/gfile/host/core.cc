@@ -29,9 +29,13 @@ core::core(const core_options &options,
       frame_infos_(frames.host.count() + frames.window.count()),
       grants_(rpc::slot_count),
       waits_(rpc::slot_count),
+      list_operations_(rpc::slot_count),
       now_ns_{clock.now_ns()} {
   TND_ASSERT(options.page_size == uint32_t{1} << options.page_shift);
+  TND_ASSERT(options.list_page_count <= list_page_count_max);
   by_url_.reserve(options.file_count_max);
+  for (uint32_t area = options.list_area_count; area > 0; area--)
+    free_areas_.push_back(area - 1);
 }
 
 core::~core() = default;
@@ -58,7 +62,8 @@ std::unique_ptr<operation> core::make(operation::kind op_kind, record &file) {
   // Operations that only read may be aborted at any time. A write may not: its result would be lost
   // if it completed late.
   using kind = operation::kind;
-  if (op_kind == kind::read || op_kind == kind::fill || op_kind == kind::stat)
+  if (op_kind == kind::read || op_kind == kind::fill || op_kind == kind::stat ||
+      op_kind == kind::read_list)
     io->body.deadline_ns =
         seams::deadline_after(now_ns_ + tick_interval_max_ns, options_.read_timeout_ns);
   return io;
@@ -72,6 +77,8 @@ void core::recycle(std::unique_ptr<operation> done) {
     return;
   done->frames.clear();
   done->segments.clear();
+  done->pages.clear();
+  done->posted_count = 0;
   done->bounce.reset();
   done->access.reset();
   done->handle = nullptr;
@@ -158,6 +165,8 @@ void core::dispatch(pending request) {
     case op::prefetch:
       prefetch(*file, request.words[0], request.words[1]);
       return answer(request.slot, status::ok);
+    case op::read_list:
+      return read_list(std::move(request));
     case op::view:
       return answer(
           request.slot, status::ok, {file->epoch, file->key, file->size, changes(*file, false)});
@@ -184,6 +193,8 @@ void core::on_finished(u32 slot, bool canceled) {
       orphan_error_ = finished.code;
     return;
   }
+  if (finished.type == grant::kind::list)
+    return free_area(finished.frame);
   set_of(finished.frame).release(finished.frame);
   progress_++;
   if (finished.type == grant::kind::write)
@@ -226,6 +237,9 @@ void core::on_completion(std::unique_ptr<operation> done, seams::store_completio
     case operation::kind::fill:
       on_fill(*done, result);
       break;
+    case operation::kind::read_list:
+      on_list(*done);
+      break;
     case operation::kind::write:
       on_write(*done, result);
       break;
@@ -267,7 +281,7 @@ void core::tick() {
 
 bool core::idle() const {
   if (in_flight_count_ != 0 || !deferred_.empty() || !named_requests_.empty() ||
-      !early_requests_.empty())
+      !early_requests_.empty() || !list_files_.empty())
     return false;
   for (const record &file : files_)
     if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||

@@ -7,8 +7,8 @@
 //
 // paths.cc: which path a file's bytes take; core.cc: requests, grants and completions; pages.cc:
 // reading pages; write_back.cc: write-back; files.cc: the records of files, unlink, shutdown;
-// serial.cc: open, close, sync, truncate; small_files.cc: files whose bytes are read with their
-// open, and posted closes; canceled_requests.cc: canceled requests.
+// page_lists.cc: lists of pages; serial.cc: open, close, sync, truncate; small_files.cc: files
+// whose bytes are read with their open, and posted closes; canceled_requests.cc: canceled requests.
 #pragma once
 
 #include <atomic>
@@ -53,6 +53,8 @@ struct core_options {
   unsent_closes *unsent = nullptr;     // counted by kernels, one for each file; null: not counted
   const close_list *closes = nullptr;  // posted by kernels; null: none are posted
   uint32_t open_read_size_max = 0;     // at most this many bytes of a file are read with its open
+  uint8_t *list_areas = nullptr;  // list_area_count areas of list_page_count pages in host memory
+  uint32_t list_area_count = 0, list_page_count = 0;
 };
 
 // Frames that pages are read into for kernels: in host memory, and in device memory by stores that
@@ -85,9 +87,22 @@ struct segment {
   byte_range range;
 };
 
+struct operation;
+
+// A page of a list: one read at the store, whose op_id is its address | page_read::mark.
+struct page_read {
+  static constexpr uint64_t mark = 1;
+  operation *list;
+  uint32_t position;
+  uint64_t offset;  // bytes, in the file
+  std::byte *addr;
+  uint64_t size = 0;  // bytes read
+  status code = status::ok;
+};
+
 // One operation at a store, from the outbox until its completion.
 struct operation {
-  enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink };
+  enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink, read_list };
   kind type = kind::read;
   uint32_t file = 0;
   uint64_t first_page = 0;              // read
@@ -95,8 +110,12 @@ struct operation {
   std::vector<uint32_t> frames;         // read: loading, one for each page; fill: the only one
   std::vector<segment> segments;        // write
   std::unique_ptr<std::byte[]> bounce;  // fill
-  pending request;                      // load: the request that waits for the store to be opened
-  store_handle *handle = nullptr;       // in use until the completion
+  pending request;  // load: the request that waits for the store to be opened; read_list
+  std::vector<page_read> pages;    // read_list
+  uint32_t area = 0;               // read_list
+  size_t posted_count = 0;         // read_list: pages whose reads have begun
+  size_t unfinished_count = 0;     // read_list: pages, and one until all reads have begun
+  store_handle *handle = nullptr;  // in use until the completion
   std::optional<seams::file_access> access =
       {};  // open: access to the file, as the engine found it
   seams::store *store = nullptr;
@@ -108,6 +127,8 @@ struct operation {
     uint64_t sum = 0;
     if (type == kind::open)
       return sum;
+    if (type == kind::read_list && !body.buffers.empty())
+      return pages.size() * body.buffers[0].size;
     for (auto const &buffer : body.buffers)
       sum += buffer.size;
     return sum;
@@ -205,9 +226,9 @@ class core final : public rpc::server::handler {
   };
   // What an answer lent to the kernel that waits at a slot.
   struct grant {
-    enum class kind { empty, read, write, open, error };
+    enum class kind { empty, read, write, open, error, list };
     kind type = kind::empty;
-    uint32_t frame = tier::no_frame;  // read, write: pinned
+    uint32_t frame = tier::no_frame;  // read, write: pinned; list: the area
     byte_range range{0, 0};           // write
     uint32_t file = 0;  // open: closed again if the kernel did not wait for the answer
     u64 flags = 0;
@@ -280,6 +301,18 @@ class core final : public rpc::server::handler {
   void merge_fill(uint32_t frame);
   void serve_waiters(uint32_t frame, status code);
   uint64_t bytes_expected(const operation &done, uint64_t offset, uint64_t size) const;
+
+  // page_lists.cc
+  void read_list(pending request);
+  status may_read_list(const record &file) const;
+  void start_lists();
+  void start_file_lists(record &file);
+  bool add_list_pages(operation &io, const pending &request) const;
+  void start_list(record &file, const pending &request);
+  void on_list(operation &done);
+  void free_area(uint32_t area);
+  void drop_lists(record &file, status code);
+  void drop_canceled_lists();
 
   // small_files.cc
   void request_after_closes(pending request);
@@ -385,8 +418,11 @@ class core final : public rpc::server::handler {
   uint64_t closing_count_ = 0;
   size_t retry_count_ = 0;  // how many of the named requests may succeed now
   std::vector<frame_info> frame_infos_;
-  std::vector<grant> grants_;  // by slot
-  std::vector<wait> waits_;    // by slot
+  std::vector<grant> grants_;                 // by slot
+  std::vector<wait> waits_;                   // by slot
+  std::vector<operation *> list_operations_;  // by slot; null: no list is being read for it
+  std::vector<uint32_t> free_areas_;
+  std::deque<uint32_t> list_files_;  // files whose lists wait for an area
   std::unordered_map<seams::store *, uint32_t>
       held_by_store_;                  // frames by store, see record::held_by_store
   std::deque<pending> deferred_;       // requests that wait for a frame

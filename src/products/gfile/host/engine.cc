@@ -336,6 +336,8 @@ status engine::post(worker &self, operation &next, bool &done) {
     return code;
   next.traced.posted(
       name_of(next.type), next.body.offset, observe::trace::is_on() ? next.size() : 0);
+  if (next.type == operation::kind::read_list)
+    return post_list(*queue, next, done);
   done = queue->try_perform(next.body, next.result);
   if (done) {
     if (next.type == operation::kind::open)
@@ -347,6 +349,42 @@ status engine::post(worker &self, operation &next, bool &done) {
   if (code != status::ok)
     next.traced.refused();
   return code;
+}
+
+// Post one read for each page of a list, unless the store performs it at once. If the queue is
+// full, the next call goes on.
+status engine::post_list(seams::store_queue &queue, operation &list, bool &done) {
+  TND_ASSERT(list.body.buffers.size() == 1 && list.unfinished_count > 0);
+  for (; list.posted_count < list.pages.size(); list.posted_count++) {
+    page_read &page = list.pages[list.posted_count];
+    list.body.op_id = reinterpret_cast<uint64_t>(&page) | page_read::mark;
+    list.body.offset = page.offset;
+    list.body.buffers[0].addr = page.addr;
+    seams::store_completion result;
+    if (queue.try_perform(list.body, result)) {
+      result.op_id = list.body.op_id;
+      (void)finish_page_read(result);
+      continue;
+    }
+    status const code = queue.post(list.body);
+    if (code == status::again)
+      return code;
+    if (code == status::ok)
+      continue;
+    page.code = code;
+    list.unfinished_count--;
+  }
+  done = --list.unfinished_count == 0;
+  return status::ok;
+}
+
+// Returns the list if this was its last page.
+operation *engine::finish_page_read(const seams::store_completion &result) {
+  auto &page = *reinterpret_cast<page_read *>(result.op_id & ~page_read::mark);
+  TND_ASSERT(page.list->unfinished_count > 0);
+  page.code = result.code;
+  page.size = result.size;
+  return --page.list->unfinished_count == 0 ? page.list : nullptr;
 }
 
 // Post the assigned operations to the stores. If a queue is full, its operation stays assigned. If
@@ -379,6 +417,11 @@ bool engine::reap(worker &self) {
     seams::store_completion results[64];
     for (size_t count = queue->poll(results); count > 0; count = queue->poll(results))
       for (size_t i = 0; i < count; i++) {
+        if ((results[i].op_id & page_read::mark) != 0) {
+          if (operation *const list = finish_page_read(results[i]); list != nullptr)
+            self.done.emplace_back(list);
+          continue;
+        }
         operation &done = *self.done.emplace_back(reinterpret_cast<operation *>(results[i].op_id));
         done.traced.done(name_of(done.type), results[i].code, results[i].size);
         done.result = std::move(results[i]);

@@ -103,6 +103,8 @@ class engine {
   void take_work(worker &self, size_t count_max) TND_REQUIRES(work_mutex_);
   void count_work() TND_REQUIRES(work_mutex_);
   status post(worker &self, operation &next, bool &done);
+  static status post_list(seams::store_queue &queue, operation &list, bool &done);
+  static operation *finish_page_read(const seams::store_completion &result);
   static void query_access(operation &opened);
   bool post_assigned(worker &self);
   seams::store_queue *queue_of(worker &self, seams::store *target_store, status &code);

@@ -53,7 +53,7 @@ record *core::take_record() {
 }
 
 bool core::is_idle(const record &file) const {
-  return !file.serial && file.queue.empty();
+  return !file.serial && file.queue.empty() && file.waiting_lists.empty() && file.list_count == 0;
 }
 
 // Make the record of a closed file available to other URLs, and one named request retry for it.
@@ -323,6 +323,7 @@ void core::start_shutdown() {
     answer(request.slot, status::canceled);
   early_requests_.clear();
   for (record &file : files_) {
+    drop_lists(file, status::canceled);
     if (open_record(file.index) == nullptr || file.serial || !file.queue.empty())
       continue;
     file.opens = 1;

@@ -6,9 +6,18 @@
 
 namespace tanada::gfile {
 
-inline constexpr const char *request_names[] = {
-    "none", "open", "close", "read", "write", "prefetch", "sync", "truncate", "unlink", "view"};
-static_assert(std::size(request_names) == size_t(op::view) + 1);
+inline constexpr const char *request_names[] = {"none",
+                                                "open",
+                                                "close",
+                                                "read",
+                                                "write",
+                                                "prefetch",
+                                                "sync",
+                                                "truncate",
+                                                "unlink",
+                                                "view",
+                                                "read list"};
+static_assert(std::size(request_names) == size_t(op::read_list) + 1);
 
 inline constexpr const char *operation_names[] = {"load a plugin",
                                                   "store open",
@@ -19,8 +28,9 @@ inline constexpr const char *operation_names[] = {"load a plugin",
                                                   "store write",
                                                   "store sync",
                                                   "store truncate",
-                                                  "store unlink"};
-static_assert(std::size(operation_names) == size_t(operation::kind::unlink) + 1);
+                                                  "store unlink",
+                                                  "store read list"};
+static_assert(std::size(operation_names) == size_t(operation::kind::read_list) + 1);
 
 inline const char *name_of(operation::kind type) {
   return operation_names[size_t(type)];

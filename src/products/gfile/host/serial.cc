@@ -307,6 +307,7 @@ bool core::begin_close(record &file) {
     return false;
   }
   if (is_last) {
+    drop_lists(file, status::bad_file);
     file.access.memory = {};  // a mapping holds its own reference
     retire(file);
   }

@@ -24,6 +24,10 @@ namespace {
 
 constexpr uint64_t exit_limit_ns = 10'000'000'000;
 constexpr uint32_t open_read_size_max = 64u << 10;
+constexpr uint64_t list_area_size = 128u << 10;
+constexpr uint64_t list_areas_size_max = 32u << 20;
+constexpr uint64_t list_tier_divisor =
+    4;  // the areas have at most this part of the host tier's size
 
 // Bytes of the table of a tier.
 uint64_t table_size(tier::geometry shape) {
@@ -93,6 +97,9 @@ core_options session::make_options() {
   options.unsent = unsent_;
   options.closes = closes_;
   options.open_read_size_max = open_read_size_max;
+  options.list_areas = list_areas_;
+  options.list_area_count = list_area_count_;
+  options.list_page_count = list_page_count_;
   options.on_recycled = [this](uint32_t file, uint64_t closed_use, uint64_t current_use) {
     counters_.rebase(file, closed_use, current_use);
   };
@@ -199,6 +206,7 @@ status session::allocate() {
   TND_TRY(allocate_tiers(image));
   TND_TRY(allocate_device_arrays(image));
   TND_TRY(allocate_host_records(image));
+  TND_TRY(allocate_list_areas(image));
   image.window_frames = window_frames_;
   TND_TRY(allocate_array(state_, 1, "state"));
   return parts_.gpu->copy_to_device(state_, &image, sizeof image);
@@ -254,6 +262,23 @@ status session::allocate_host_records(device_state &image) {
   image.fault = fault_;
   image.unsent = unsent_;
   image.closes = closes_;
+  return status::ok;
+}
+
+// The areas into which the pages of lists are read. Lists of fewer than two pages are of no use.
+status session::allocate_list_areas(device_state &image) {
+  uint64_t const page_count =
+      std::min<uint64_t>(list_area_size / settings_.page_size, list_page_count_max);
+  if (page_count < 2)
+    return status::ok;
+  uint64_t const area_size = page_count * settings_.page_size;
+  uint64_t const size_max =
+      std::min(list_areas_size_max, settings_.host_tier_size / list_tier_divisor);
+  list_page_count_ = uint32_t(page_count);
+  list_area_count_ = uint32_t(std::max<uint64_t>(size_max / area_size, 1));
+  TND_TRY(allocate_mapped(list_areas_, list_area_count_ * area_size, "lists of pages"));
+  image.list_areas = list_areas_;
+  image.list_page_count = list_page_count_;
   return status::ok;
 }
 

@@ -61,6 +61,7 @@ class session {
   status allocate_window();
   status allocate_tiers(device_state &image);
   status allocate_device_arrays(device_state &image);
+  status allocate_list_areas(device_state &image);
   status allocate_host_records(device_state &image);
   tier::geometry shape_of(uint64_t size) const;
   void start();
@@ -94,6 +95,8 @@ class session {
   std::atomic<bool> fault_reported_ = false;
   unsent_closes *unsent_ = nullptr;
   close_list *closes_ = nullptr;
+  u8 *list_areas_ = nullptr;
+  uint32_t list_area_count_ = 0, list_page_count_ = 0;
   rpc::mailbox *mail_ = nullptr;
   host_table host_table_{};
   u8 *host_frames_ = nullptr;

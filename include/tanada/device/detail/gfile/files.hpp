@@ -230,6 +230,7 @@ TND_DEVICE inline void adopt_opened(device_state &state,
   adopt_view(file_node, {u32(words[0]), u32(words[1]), words[2]});
   // The old value belonged to another file.
   simt::device_word<u32>(file_node.missing).store_relaxed(u32(miss_expectation::hit));
+  simt::device_word<u32>(file_node.lists_refused).store_relaxed(0);
   if (may_still_change(state, words[3])) {
     raise_doubt(file_node.doubt);
     (void)simt::device_word<u64>(entry.word).fetch_or_acq_rel(descriptor_word::unjoinable);

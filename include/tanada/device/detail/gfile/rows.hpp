@@ -2,24 +2,11 @@
 // inclusion.
 #pragma once
 
+#include "page_list.hpp"
 #include "resident.hpp"
 #include "transfer.hpp"
 
 namespace tanada::gfile::device {
-
-struct row_list {
-  const u64 *numbers;
-  u64 count;
-  u64 row_size;  // bytes
-};
-
-// What a gread_rows copies, and where to.
-struct row_gather {
-  range_check file;
-  row_list rows;
-  u8 *buffer;
-  u64 deadline_ns;
-};
 
 // The readers of a group take windows of the list in turn: the warps of a block, or the one thread
 // or warp that calls.
@@ -191,18 +178,21 @@ TND_DEVICE_CALL status read_row(Reader reader,
   return is_short ? status::range : result.status;
 }
 
-// Copy rows `begin` to `end` of the list. `failed_row` receives the number of one that fails.
+// Copy rows `begin` to `end` of the list, at most row_window, but those of `copied`, which has a
+// bit for each. `failed_row` receives the number of one that fails.
 template <class Reader>
-TND_DEVICE inline status read_window(Reader reader,
-                                     device_state &state,
-                                     const row_gather &call,
-                                     u64 begin,
-                                     u64 end,
-                                     u64 &failed_row) {
+TND_DEVICE inline status read_rows(Reader reader,
+                                   device_state &state,
+                                   const row_gather &call,
+                                   u64 begin,
+                                   u64 end,
+                                   u32 copied,
+                                   u64 &failed_row) {
   range_check const &file = call.file;
   row_list const &rows = call.rows;
-  request_rows(reader, state, file, rows, begin, end);
   for (u64 i = begin; i < end; i++) {
+    if ((copied >> (i - begin) & 1) != 0)
+      continue;
     u64 const number = rows.numbers[i];
     status code = status::range;
     if (number < file.file_size / rows.row_size) {
@@ -217,6 +207,28 @@ TND_DEVICE inline status read_window(Reader reader,
     }
   }
   return status::ok;
+}
+
+// Copy rows `begin` to `end` of the list, at most row_window.
+template <class Reader>
+TND_DEVICE inline status read_window(Reader reader,
+                                     device_state &state,
+                                     const row_gather &call,
+                                     u64 begin,
+                                     u64 end,
+                                     u64 &failed_row) {
+  if (!uses_lists(reader, state, call.file)) {
+    request_rows(reader, state, call.file, call.rows, begin, end);
+    return read_rows(reader, state, call, begin, end, 0, failed_row);
+  }
+  status code = status::ok;
+  while (begin < end && code == status::ok) {
+    u32 copied = 0;
+    u64 const next = read_listed_rows(state, call, begin, end, copied);
+    code = read_rows(reader, state, call, begin, next, copied, failed_row);
+    begin = next;
+  }
+  return code;
 }
 
 // What this thread's reader copies of the list. The result is that of the reader.

@@ -16,12 +16,18 @@ enum class op : u32 {
   read,   // file; words: page, pages wanted  -> granted_frame(); words, for a window's frame: its
           // valid bytes
   write,  // file; words: page, begin, end    -> frame, granted; words: epoch, file key, size
-  prefetch,  // file; words: page, pages         ->
-  sync,      // file                             ->
-  truncate,  // file; words: size                -> words: epoch, file key
-  unlink,    // text url; words: 0, 0, closes    ->
-  view,      // file                             -> words: epoch, file key, size, changes
+  prefetch,   // file; words: page, pages         ->
+  sync,       // file                             ->
+  truncate,   // file; words: size                -> words: epoch, file key
+  unlink,     // text url; words: 0, 0, closes    ->
+  view,       // file                             -> words: epoch, file key, size, changes
+  read_list,  // file; words: a bit for each position of the list, which has pages -> area; words: a
+              // bit for each position whose page the area has
 };
+
+// Most pages of a list: a warp requests them together.
+inline constexpr u32 list_page_count_max = 32;
+static_assert(list_page_count_max * sizeof(u64) <= rpc::text_size);
 
 // The value of the answer to a read: a frame, and whether it held the page when the request
 // arrived.
@@ -193,7 +199,8 @@ struct device_state {
   descriptor_bucket *buckets;  // file_count entries
   node *nodes;
   u32 file_count;
-  u32 reserved;
+  u32 list_page_count;  // most pages of a list; 0: lists are not read
+  u8 *list_areas;       // host memory, list_page_count pages for each area
   fault_record *fault;
   unsent_closes *unsent;
   close_list *closes;

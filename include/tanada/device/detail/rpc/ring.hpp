@@ -57,7 +57,7 @@ struct mailbox {
   alignas(64) short_request shorts[slot_count];
   alignas(64) request requests[slot_count];
   alignas(64) answer answers[slot_count];
-  char texts[slot_count][text_size];
+  alignas(64) char texts[slot_count][text_size];  // a URL, or a list of words
 };
 
 // Device memory, one word for each slot: sequence:32 | detached | claimed. The thread that claimed
@@ -118,6 +118,10 @@ struct ring_ref {
   }
   TND_DEVICE char *text(ticket claimed) const {
     return mail->texts[claimed.slot];
+  }
+  // The memory of text() as words.
+  TND_DEVICE u64 *list(ticket claimed) const {
+    return reinterpret_cast<u64 *>(mail->texts[claimed.slot]);
   }
 
   // Publish body() and text(), which the caller has filled. This is also a simt::fence_system():
