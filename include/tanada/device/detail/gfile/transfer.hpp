@@ -215,18 +215,13 @@ TND_DEVICE inline status read_page_past_tier(Group group,
                                              device_state &state,
                                              const page_request &request,
                                              u8 *target) {
-  u64 const page_size = simt::constant(state.page_size);
-  page_location location{status::ok, page_source::owned, tier::no_frame, false};
-  if (group.rank() == 0)
-    location = find_page(state, request);
-  location = share(group, location);
-  if (location.source != page_source::device)
+  u64 const page_size = simt::constant(state.page_size),
+            begin = request.page_index << simt::constant(state.page_shift);
+  read_target const page{u32(request.key >> tier::page_bits), target, begin, begin + page_size};
+  if (!read_resident(group, state, page))
     return read_bypassing_tier(group, state, request, {nullptr, target, 0, page_size});
-  const u8 *const bytes = simt::constant(state.device_frames) +
-                          (u64(location.frame) << simt::constant(state.page_shift));
-  group.sync();
-  simt::copy(group, target, bytes, page_size);
-  release_page(group, state, location.frame);
+  if (group.rank() == 0)
+    count(&counters::device_hits, state, request.node);
   return status::ok;
 }
 
