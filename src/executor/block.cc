@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "core/base/assert.hpp"
 #include "executor/sanitizer.hpp"
@@ -29,6 +30,12 @@ constexpr u32 rotate_left(u32 bits, u32 count) {
 
 constexpr u32 lowest_bit(u32 bits) {
   return u32(__builtin_ctz(bits));
+}
+
+// Names of calls, which may be null, from any translation unit.
+bool is_same_call(const char *first, const char *second) {
+  bool const is_one_null = (first == nullptr) != (second == nullptr);
+  return first == second || (!is_one_null && std::strcmp(first, second) == 0);
 }
 
 }  // namespace
@@ -281,6 +288,11 @@ void block_runner::arrive(barrier_kind kind) noexcept {
     report_divergence("this_block", "waits at a barrier outside it");
   if (kind == barrier_kind::group && live_count_ != thread_count_)
     report_divergence("this_block", "has returned");
+  const char *const call = lanes_[linear].ids.call;
+  if (barrier_count_ == 0)
+    barrier_call_ = call;
+  else if (kind == barrier_kind::group && !is_same_call(call, barrier_call_))
+    report_divergence("this_block", "makes another call");
   TND_ASSERT((w.ready & bit) != 0 && barrier_count_ < live_count_);
   barrier_kind_ = kind;
   void *const key = &barrier_keys_[barrier_phase_];
@@ -300,12 +312,29 @@ void block_runner::expect_whole_warp() const noexcept {
     report_divergence("this_warp", "has returned");
 }
 
+// The calls that threads of the block make: one name, two where they differ, or none.
+std::string block_runner::call_names() const {
+  std::string names;
+  const char *first = nullptr;
+  for (u32 i = 0; i < thread_count_; i++) {
+    const char *const call = lanes_[i].ids.call;
+    bool const is_live = i == running_ || (warps_[i / 32].live >> i % 32 & 1) != 0;
+    if (!is_live || call == nullptr || (first != nullptr && is_same_call(call, first)))
+      continue;
+    names += (first == nullptr ? "" : " or ") + std::string{call};
+    if (std::exchange(first, call) != nullptr)
+      break;
+  }
+  return names.empty() ? names : names + ", ";
+}
+
 void block_runner::report_divergence(const char *group, const char *others) const noexcept {
   std::fprintf(stderr,
-               "tanada: block %llu diverged: some of its threads are in a collective call of %s, "
+               "tanada: block %llu diverged: some of its threads are in %sa collective call of %s, "
                "and another one %s (detected by "
                "thread %u); every thread of a group must make the call\n",
                block_rank_,
+               call_names().c_str(),
                group,
                others,
                running_);

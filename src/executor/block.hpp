@@ -122,6 +122,7 @@ class block_runner {
 
   static void lane_main(void *runner);
   void arrive(barrier_kind kind) noexcept;
+  std::string call_names() const;
   [[noreturn]] void report_divergence(const char *group, const char *others) const noexcept;
   void finish_lane() noexcept;
   bool turn(u32 warp_index, u32 lane_index);
@@ -143,10 +144,11 @@ class block_runner {
   u32 thread_count_ = 0, warp_count_ = 0;
   u32 live_count_ = 0, barrier_count_ = 0;
   barrier_kind barrier_kind_ =
-      barrier_kind::threads;   // kind of the barrier at which barrier_count_ lanes wait
-  u32 running_ = 0;            // rank of the running lane
-  u32 atomic_count_ = 0;       // atomics since its turn began
-  u32 other_pause_count_ = 0;  // of this round: pauses that do not wait for the host
+      barrier_kind::threads;            // kind of the barrier at which barrier_count_ lanes wait
+  const char *barrier_call_ = nullptr;  // the call of its first lane, see lane_ids::call
+  u32 running_ = 0;                     // rank of the running lane
+  u32 atomic_count_ = 0;                // atomics since its turn began
+  u32 other_pause_count_ = 0;           // of this round: pauses that do not wait for the host
   fiber home_;
   std::vector<lane> lanes_;
   std::vector<warp> warps_;

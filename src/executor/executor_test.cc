@@ -258,6 +258,40 @@ TEST_F(executor_death, a_collective_of_a_block_that_a_thread_skips) {
                "this_block, and another one waits at a barrier outside it");
 }
 
+TEST_F(executor_death, a_message_names_the_call_that_a_thread_skips) {
+  EXPECT_DEATH(die(1,
+                   64,
+                   [] {
+                     if (simt::thread_rank_in_block() == 0)
+                       return;
+                     simt::call_name const call{"gather"};
+                     (void)tanada::this_block{}.broadcast(1u);
+                   }),
+               "block 0 diverged: .* in gather, a collective call of this_block, and another one "
+               "has returned");
+  EXPECT_DEATH(die(1,
+                   32,
+                   [] {
+                     if (simt::thread_rank_in_block() == 3)
+                       return;
+                     simt::call_name const call{"gather"};
+                     (void)tanada::this_warp{}.broadcast(1u);
+                   }),
+               "in gather, a collective call of this_warp");
+}
+
+TEST_F(executor_death, two_collectives_of_a_block_that_meet) {
+  EXPECT_DEATH(
+      die(1,
+          64,
+          [] {
+            simt::call_name const call{simt::thread_rank_in_block() < 40 ? "gather" : "scatter"};
+            tanada::this_block{}.sync();
+          }),
+      "in gather or scatter, a collective call of this_block, and another one makes "
+      "another call");
+}
+
 TEST_F(executor_death, a_collective_of_a_warp_that_a_thread_skips) {
   EXPECT_DEATH(die(1,
                    32,

@@ -197,7 +197,7 @@ def test_a_failed_call_is_named_with_its_url(installed, program, tmp_path):
 def test_a_block_that_opens_with_one_thread_is_reported(installed, program, tmp_path, how):
     done = installed.run(program, how, tmp_path)
     assert done.returncode != 0
-    assert "collective call of this_block" in done.stderr, done.stderr
+    assert "in gopen, a collective call of this_block" in done.stderr, done.stderr
 
 
 def test_more_files_than_the_process_has_descriptors_are_written_with_default_settings(

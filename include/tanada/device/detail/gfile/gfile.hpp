@@ -198,6 +198,7 @@ TND_DEVICE inline status leader_does(Group group,
 template <class Group>
 TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags, int *fd) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gopen"};
   int opened = -1;
   status const code = d::leader_does(
       group,
@@ -216,6 +217,7 @@ template <class Group>
 TND_DEVICE gio_result
 gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gread"};
   if (files.state == nullptr)
     return {status::bad_state, 0};
   d::read_view view;
@@ -243,6 +245,7 @@ template <class Group>
 TND_DEVICE gio_result gread_rows(
     Group group, gfile_ref files, int fd, void *buffer, const u64 *rows, u64 count, u64 row_size) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gread_rows"};
   u64 const deadline_ns = d::deadline_of(files.timeout_ns);
   d::row_list const list{rows, count, row_size};
   d::range_check const file = d::begin_rows(group, files, fd, buffer, list);
@@ -261,6 +264,7 @@ template <class Group>
 TND_DEVICE gio_result
 gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gwrite"};
   d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
   d::range_check const file = d::begin_range(group, files, call, buffer);
   d::transfer_result result{file.status, 0};
@@ -287,6 +291,7 @@ gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gst
 template <class Group>
 TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gclose"};
   return d::leader_does(
       group, files, d::site::close, fd, [&](gfile::device_state &state, u64 deadline_ns) {
         return d::close(state, fd, deadline_ns);
@@ -296,6 +301,7 @@ TND_DEVICE status gclose(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gfstat"};
   u64 size = 0;
   status const code = d::leader_does(
       group, files, d::site::stat, fd, [&](gfile::device_state &state, u64 deadline_ns) {
@@ -313,6 +319,7 @@ TND_DEVICE gstat_result gfstat(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gunlink"};
   return d::leader_does(group,
                         files,
                         d::named_call{d::site::unlink, 0, url},
@@ -324,6 +331,7 @@ TND_DEVICE status gunlink(Group group, gfile_ref files, const char *url) {
 template <class Group>
 TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gftruncate"};
   return d::leader_does(
       group, files, d::site::truncate, fd, [&](gfile::device_state &state, u64 deadline_ns) {
         return d::truncate(state, fd, size, deadline_ns);
@@ -333,6 +341,7 @@ TND_DEVICE status gftruncate(Group group, gfile_ref files, int fd, u64 size) {
 template <class Group>
 TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gfsync"};
   return d::leader_does(
       group, files, d::site::sync, fd, [&](gfile::device_state &state, u64 deadline_ns) {
         return d::sync(state, fd, deadline_ns);
@@ -342,6 +351,7 @@ TND_DEVICE status gfsync(Group group, gfile_ref files, int fd) {
 template <class Group>
 TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u64 size) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gprefetch"};
   return d::leader_does(group, files, d::site::prefetch, fd, [&](gfile::device_state &state, u64) {
     d::range_check const file = d::check_range(state, fd, offset, size, d::direction::read);
     return file.status == status::ok ? d::prefetch(state, file, offset, size) : file.status;
@@ -351,6 +361,7 @@ TND_DEVICE status gprefetch(Group group, gfile_ref files, int fd, u64 offset, u6
 template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gmap"};
   d::range_call const call{fd, offset, 0, d::direction::read, d::site::map};
   d::range_check const file = d::begin_range(group, files, call, nullptr);
   d::map_outcome result{file.status, nullptr, 0};
@@ -367,6 +378,7 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
 template <class Group>
 TND_DEVICE status gunmap(Group group, gfile_ref files, const u8 *bytes) {
   namespace d = gfile::device;
+  simt::call_name const call_scope{"gunmap"};
   return d::leader_does(
       group, files, d::named_call{d::site::map, 0, nullptr}, [&](gfile::device_state &state, u64) {
         return d::unmap(state, bytes);

@@ -68,6 +68,13 @@ TND_DEVICE inline u32 grid_size_z() {
   return gridDim.z;
 }
 
+// Names the collective call that a thread makes, for the host executor's messages.
+class call_name {
+ public:
+  TND_DEVICE explicit call_name(const char *) {}
+  TND_DEVICE ~call_name() {}  // so that compilers do not report unused variables
+};
+
 TND_DEVICE inline void block_barrier() {
   __syncthreads();
 }
@@ -139,6 +146,21 @@ TND_DEVICE inline bool is_private(const void *addr) {
 }
 
 #else
+
+class call_name {
+ public:
+  explicit call_name(const char *name) : previous_{host::ids().call} {
+    host::ids().call = name;
+  }
+  ~call_name() {
+    host::ids().call = previous_;
+  }
+  call_name(const call_name &) = delete;
+  call_name &operator=(const call_name &) = delete;
+
+ private:
+  const char *previous_;
+};
 
 template <class T>
 inline T &in_memory(T &object) {

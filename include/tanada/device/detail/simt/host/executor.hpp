@@ -26,7 +26,8 @@ namespace tanada::simt::host {
 
 struct lane_ids {
   dim3 thread, block, block_size, grid_size;
-  u32 linear;  // thread's rank in its block
+  u32 linear;                          // thread's rank in its block
+  mutable const char *call = nullptr;  // the collective call that the thread makes, for messages
 };
 
 // For kernels; valid only inside a kernel.
