@@ -23,10 +23,8 @@
 //   Group:      collective; every thread of `group` calls it with equal arguments, in converged
 //               flow. Only the address `fd` of gopen may differ between threads.
 //   Result:     equal in every thread of the group. Never traps, never prints.
-//   Waiting:    at most files.timeout_ns from the call. gread and gmap wait at most twice as long:
-//               the host may first have to send them the file's state, with a limit of its own. A
-//               call holds no cache page while it waits for another group, so groups cannot
-//               deadlock, whatever the size of the cache.
+//   Waiting:    at most files.timeout_ns from the call. A call holds no cache page while it waits
+//               for another group, so groups cannot deadlock, whatever the size of the cache.
 //   Errors:     bad_state, if there is no instance. The first other failure, in the whole instance,
 //               fills the fault record (tnd_gfile_get_fault).
 //   Visibility: on return the bytes read are visible to the group, and bytes written are seen by

@@ -55,27 +55,31 @@ struct range_call {
 // gwrite gets the host's view with its frame anyway.
 TND_DEVICE_CALL inline range_check check_view(device_state &state,
                                               const range_call &call,
-                                              u64 timeout_ns) {
+                                              u64 deadline_ns) {
   range_check const result = check_range(state, call.fd, call.offset, call.size, call.dir);
   if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
     return result;
-  status const code = refresh_view(state, result.node, deadline_of(timeout_ns));
+  status const code = refresh_view(state, result.node, deadline_ns);
   if (code != status::ok)
     return {code, 0, 0, 0, 0};
   return check_range(state, call.fd, call.offset, call.size, call.dir);
 }
 
-// Check the range in the leader and broadcast the result.
+// Leader only; 0 in the other threads.
 template <class Group>
-TND_DEVICE inline range_check begin_range(Group group,
-                                          gfile_ref files,
-                                          const range_call &call,
-                                          const void *buffer) {
+TND_DEVICE inline u64 leader_deadline(Group group, gfile_ref files) {
+  return group.rank() == 0 ? deadline_of(files.timeout_ns) : 0;
+}
+
+// Check the range in the leader, which has the deadline of the call, and broadcast the result.
+template <class Group>
+TND_DEVICE inline range_check begin_range(
+    Group group, gfile_ref files, const range_call &call, const void *buffer, u64 deadline_ns) {
   if (files.state == nullptr)
     return {status::bad_state, 0, 0, 0, 0};
   range_check result{status::fault, 0, 0, 0, 0};
   if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
-    result = check_view(state_of(files), call, files.timeout_ns);
+    result = check_view(state_of(files), call, deadline_ns);
   return share(group, result);
 }
 
@@ -93,10 +97,11 @@ template <class Group>
 TND_DEVICE_CALL transfer_result
 read_by_request(Group group, gfile_ref files, const read_call &request, const read_view &view) {
   range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
+  u64 const deadline_ns = leader_deadline(group, files);
   range_check file{status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
   page_hint hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
   if (!view.is_known() || request.offset >= view.file_size()) {
-    file = begin_range(group, files, call, request.buffer);
+    file = begin_range(group, files, call, request.buffer, deadline_ns);
     hint = page_hint::unknown;
   }
   transfer_result result{file.status, 0};
@@ -107,7 +112,7 @@ read_by_request(Group group, gfile_ref files, const read_call &request, const re
                   request.buffer,
                   request.offset,
                   request.size,
-                  group.rank() == 0 ? deadline_of(files.timeout_ns) : 0,
+                  deadline_ns,
                   hint);
   end_range(group, files, simt::in_memory(call), result.status);
   return result;
@@ -157,11 +162,16 @@ TND_DEVICE inline u64 read_at_once(
 
 // Check a list of rows. A failure is recorded.
 template <class Group>
-TND_DEVICE inline range_check begin_rows(
-    Group group, gfile_ref files, int fd, const void *buffer, const row_list &rows) {
+TND_DEVICE inline range_check begin_rows(Group group,
+                                         gfile_ref files,
+                                         int fd,
+                                         const void *buffer,
+                                         const row_list &rows,
+                                         u64 deadline_ns) {
   range_call const call{fd, 0, rows.count, direction::read, site::read};
   bool const has_size = rows.row_size != 0 && rows.count <= file_size_max / rows.row_size;
-  range_check file = begin_range(group, files, call, rows.numbers == nullptr ? nullptr : buffer);
+  range_check file =
+      begin_range(group, files, call, rows.numbers == nullptr ? nullptr : buffer, deadline_ns);
   if (file.status == status::ok && !has_size)
     file.status = status::invalid;
   end_range(group, files, call, file.status);
@@ -248,7 +258,7 @@ TND_DEVICE gio_result gread_rows(
   simt::call_name const call_scope{"gread_rows"};
   u64 const deadline_ns = d::deadline_of(files.timeout_ns);
   d::row_list const list{rows, count, row_size};
-  d::range_check const file = d::begin_rows(group, files, fd, buffer, list);
+  d::range_check const file = d::begin_rows(group, files, fd, buffer, list, deadline_ns);
   if (file.status != status::ok)
     return {file.status, 0};
   u64 failed_row = 0;
@@ -266,16 +276,11 @@ gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64
   namespace d = gfile::device;
   simt::call_name const call_scope{"gwrite"};
   d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
-  d::range_check const file = d::begin_range(group, files, call, buffer);
+  u64 const deadline_ns = d::leader_deadline(group, files);
+  d::range_check const file = d::begin_range(group, files, call, buffer, deadline_ns);
   d::transfer_result result{file.status, 0};
   if (file.status == status::ok)
-    result = d::write(group,
-                      d::state_of(files),
-                      file,
-                      buffer,
-                      offset,
-                      size,
-                      group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
+    result = d::write(group, d::state_of(files), file, buffer, offset, size, deadline_ns);
   d::end_range(group, files, call, result.status);
   return {result.status, result.size};
 }
@@ -363,14 +368,11 @@ TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
   namespace d = gfile::device;
   simt::call_name const call_scope{"gmap"};
   d::range_call const call{fd, offset, 0, d::direction::read, d::site::map};
-  d::range_check const file = d::begin_range(group, files, call, nullptr);
+  u64 const deadline_ns = d::leader_deadline(group, files);
+  d::range_check const file = d::begin_range(group, files, call, nullptr, deadline_ns);
   d::map_outcome result{file.status, nullptr, 0};
   if (file.status == status::ok)
-    result = d::map(group,
-                    d::state_of(files),
-                    file,
-                    offset,
-                    group.rank() == 0 ? d::deadline_of(files.timeout_ns) : 0);
+    result = d::map(group, d::state_of(files), file, offset, deadline_ns);
   d::end_range(group, files, call, result.status);
   return {result.status, result.bytes, result.size};
 }
