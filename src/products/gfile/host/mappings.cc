@@ -100,25 +100,42 @@ bool mappings::ensure_thread() {
 void mappings::retire(u32 number) {
   lock_guard const lock{mutex_};
   TND_ASSERT(number > 0 && slots_[number - 1].phase == state::used);
-  slots_[number - 1].phase = state::retired;
+  set_retired(slots_[number - 1]);
 }
 
-std::vector<u32> mappings::retired_slots() {
+void mappings::set_retired(slot &entry) {
+  entry.phase = state::retired;
+  entry.retirement = ++retirement_count_;
+}
+
+std::vector<mappings::retired_slot> mappings::retired_slots() {
   lock_guard const lock{mutex_};
-  std::vector<u32> indices;
+  std::vector<retired_slot> retired;
   for (u32 index = 0; index < slots_.size(); index++)
     if (slots_[index].phase == state::retired)
-      indices.push_back(index);
-  return indices;
+      retired.push_back({index, slots_[index].retirement});
+  return retired;
 }
 
-void mappings::collect(const std::vector<u32> &slots) {
-  for (u32 index : slots) {
-    release_slot(slots_[index]);
+bool mappings::begin_release(const retired_slot &retired) {
+  lock_guard const lock{mutex_};
+  slot &entry = slots_[retired.index];
+  if (entry.phase != state::retired || entry.retirement != retired.retirement)
+    return false;
+  entry.phase = state::releasing;
+  return true;
+}
+
+void mappings::collect(const std::vector<retired_slot> &slots) {
+  for (retired_slot const &retired : slots) {
+    if (!begin_release(retired))
+      continue;
+    slot &entry = slots_[retired.index];
+    release_slot(entry);
     lock_guard const lock{mutex_};
-    TND_ASSERT(size_ >= slots_[index].size);
-    size_ -= slots_[index].size;
-    slots_[index] = slot{};
+    TND_ASSERT(size_ >= entry.size);
+    size_ -= entry.size;
+    entry = slot{};
   }
 }
 
@@ -163,7 +180,7 @@ void mappings::run() {
     // Unregistering memory waits for running kernels and blocks other calls of the driver, so it is
     // deferred.
     if (!is_releasable) {
-      entry.phase = state::retired;
+      set_retired(entry);
       continue;
     }
     TND_ASSERT(size_ >= entry.size);

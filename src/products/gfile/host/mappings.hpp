@@ -46,15 +46,21 @@ class mappings final : public mapper {
   bool post_map(const map_request &request) override;
   void retire(u32 number) override;
 
+  // A slot, and which of all retirements it was: a slot may be used and retired again.
+  struct retired_slot {
+    u32 index;
+    uint64_t retirement;
+  };
   // The slots retired so far. Once every kernel launched before this call has ended, collect()
-  // frees them.
-  std::vector<u32> retired_slots();
-  void collect(const std::vector<u32> &slots);
+  // frees them, unless another thread has.
+  std::vector<retired_slot> retired_slots();
+  void collect(const std::vector<retired_slot> &slots);
 
  private:
-  enum class state : uint8_t { free, making, used, retired };
+  enum class state : uint8_t { free, making, used, retired, releasing };
   struct slot {
     state phase = state::free;
+    uint64_t retirement = 0;
     uint64_t size = 0;  // bytes
     backends::mapped_file file;
     seams::store_memory memory;  // of a file that its store has mapped
@@ -66,6 +72,8 @@ class mappings final : public mapper {
 
   void run();
   bool ensure_thread() TND_REQUIRES(mutex_);
+  void set_retired(slot &entry) TND_REQUIRES(mutex_);
+  bool begin_release(const retired_slot &retired);
   map_outcome make(map_request &request, u32 index);
   std::string map(map_request &request, slot &entry, mapped_range &range);
   std::string register_bytes(std::span<const std::byte> bytes, slot &entry, mapped_range &range);
@@ -93,6 +101,7 @@ class mappings final : public mapper {
   // Requests, each with the index of its slot.
   std::deque<std::pair<map_request, u32>> queue_ TND_GUARDED_BY(mutex_);
   uint64_t size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all slots
+  uint64_t retirement_count_ TND_GUARDED_BY(mutex_) = 0;
   bool stopping_ TND_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // started with the first request
 };

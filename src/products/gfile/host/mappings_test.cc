@@ -183,6 +183,27 @@ TEST_F(mappings_test, registers_whole_pages_and_keeps_them_until_they_are_collec
   EXPECT_TRUE(gpu_.watched.expired());
 }
 
+// Two waits of the host may have listed the same slot.
+TEST_F(mappings_test, collects_a_slot_once) {
+  ASSERT_TRUE(mappings_.post_map(request()));
+  wait_until_done();
+  ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
+  mappings_.retire(outcome_.slot);
+  auto const first = mappings_.retired_slots(), second = mappings_.retired_slots();
+  mappings_.collect(first);
+  done_count_ = 0;
+  gpu_.begin = nullptr;
+  gpu_.registered_size = 0;
+  ASSERT_TRUE(mappings_.post_map(request()));
+  wait_until_done();
+  ASSERT_NE(outcome_.slot, 0u) << outcome_.reason;
+  mappings_.retire(outcome_.slot);
+  mappings_.collect(second);
+  EXPECT_EQ(gpu_.unregistered, 1) << "a kernel may read the second file";
+  mappings_.collect(mappings_.retired_slots());
+  EXPECT_EQ(gpu_.unregistered, 2);
+}
+
 TEST_F(mappings_test, registers_a_large_file_in_parts) {
   ASSERT_TRUE(mappings_.post_map(request(large_size)));
   wait_until_done();

@@ -310,8 +310,9 @@ tnd_gfile_ref session::ref() const {
 }
 
 status session::wait(uint64_t timeout_ns) {
-  std::vector<u32> const retired =
-      mappings_ == nullptr ? std::vector<u32>{} : mappings_->retired_slots();
+  std::vector<mappings::retired_slot> retired;
+  if (mappings_ != nullptr)
+    retired = mappings_->retired_slots();
   uint64_t const limit_ns = std::min(timeout_ns, settings_.timeout_ns);
   TND_TRY(parts_.gpu->synchronize(
       seams::deadline_after(seams::monotonic_clock().now_ns(), timeout_ns)));
