@@ -127,7 +127,10 @@ void core::request_by_url(pending request) {
     return answer(request.slot, store.error());
   if (store.value() == nullptr)
     return load_store(std::move(request));
-  record *const file = record_for(request.url);
+  // Requests that wait for a record come first.
+  bool const has_record = by_url_.find(request.url) != by_url_.end();
+  bool const is_behind = !has_record && !named_requests_.empty() && !request.was_deferred;
+  record *const file = is_behind ? nullptr : record_for(request.url);
   if (file == nullptr)
     return defer_named_request(std::move(request));
   file->store = store.value();
@@ -142,6 +145,7 @@ void core::request_by_url(pending request) {
 void core::defer_named_request(pending request) {
   if (request.since_ns == 0)
     request.since_ns = clock_.now_ns();
+  request.was_deferred = true;
   named_requests_.push_back(std::move(request));
 }
 

@@ -27,6 +27,7 @@ struct pending {
   std::string url;
   uint64_t since_ns = 0;   // open, unlink: when it began to wait for a close, record or descriptor
   bool is_posted = false;  // a close from the close list
+  bool was_deferred = false;  // open, unlink: it has waited for a record or for a descriptor
 };
 
 // See changes_word().
