@@ -14,7 +14,7 @@ namespace word = tier::word;
 void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
   frame_info &info = frame_infos_[frame];
   record &file = files_[info.file];
-  TND_ASSERT(info.write_pins > 0);
+  TND_ASSERT(info.write_pins > 0 && file.write_grants > 0);
   info.write_pins--;
   file.write_grants--;
   if (!canceled) {
