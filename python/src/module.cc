@@ -7,6 +7,7 @@
 
 #include "pool.hpp"
 #include "session.hpp"
+#include "stores.hpp"
 
 namespace nb = nanobind;
 using tanada::python::ownership;
@@ -46,4 +47,5 @@ NB_MODULE(_native, module) {
       .def("fault", &session::fault, nb::sig("def fault(self) -> dict[str, typing.Any]"));
 
   tanada::python::bind_pool(module);
+  tanada::python::bind_stores(module);
 }

@@ -1,7 +1,8 @@
 """Tanada: one-sided data for GPU clusters.
 
 ``tanada.gfile``: files read and written from inside kernels. ``tanada.pool``: objects in the memory
-of a storage node, also as an fsspec file system (``tanada://``). Imported separately are
+of a storage node, also as an fsspec file system (``tanada://``). ``tanada.stores``: what lies in a
+folder of any store that kernels can open. Imported separately are
 ``tanada.torch``: checkpoints of PyTorch in the pool, and ``tanada.shmem``: arrays in the device
 heap of OpenSHMEM. The host side works with and without a GPU.
 Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in C++ with
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import pathlib
 
-from . import gfile, pool
+from . import gfile, pool, stores
 from ._error import Error, check, status_name
 from ._native import version as _version
 
@@ -26,6 +27,7 @@ __all__ = [
     "library_dir",
     "pool",
     "status_name",
+    "stores",
 ]
 
 _FOLDER = pathlib.Path(__file__).resolve().parent

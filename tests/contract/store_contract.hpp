@@ -8,6 +8,7 @@
 #include <set>
 
 #include "contract/store_subject.hpp"
+#include "seams/store/store_listing.hpp"
 
 namespace tanada::contract {
 
@@ -317,6 +318,35 @@ TEST_P(store_contract, versions_tell_every_change) {
   EXPECT_EQ(driver().on_name(seams::store_op_kind::unlink, url("a")).code, status::ok);
   fill("a", "tw");  // created again with the same bytes
   EXPECT_TRUE(seen.insert(settle()).second);
+}
+
+TEST_P(store_contract, lists_a_folder_with_sizes) {
+  std::string const folder = url("");
+  seams::store_list_limits limits{
+      .deadline_ns = seams::deadline_after(subject_->time().now_ns(), 30'000'000'000),
+      .entry_count_max = 3,
+      .has_sizes = true};
+  if (!folder.ends_with('/'))
+    GTEST_SKIP() << "the subject's files are in no folder";
+  auto const list = [&] {
+    auto listed = seams::store_list(subject_->store(), subject_->time(), folder, limits);
+    return listed.ok() ? std::move(listed).value() : std::vector<seams::store_entry>{};
+  };
+  EXPECT_TRUE(list().empty());
+  fill("size_b", "12345");
+  fill("size_a", "");
+  auto const entries = list();
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].url, url("size_a"));
+  EXPECT_EQ(entries[0].size, 0u);
+  EXPECT_EQ(entries[1].url, url("size_b"));
+  EXPECT_EQ(entries[1].size, 5u);
+  EXPECT_FALSE(entries[1].is_folder);
+  limits.has_sizes = false;
+  EXPECT_EQ(list()[1].size, seams::store_size_unknown);
+  limits.entry_count_max = 1;
+  auto const refused = seams::store_list(subject_->store(), subject_->time(), folder, limits);
+  EXPECT_EQ(refused.ok() ? status::ok : refused.error(), status::overflow);
 }
 
 TEST_P(store_contract, lists_names_one_level_deep) {

@@ -1,0 +1,90 @@
+/* tanada/store.h: files of stores, from the host: the names in a folder of any URL that gfile
+ * opens. C11 and C++20. */
+#ifndef TANADA_STORE_H
+#define TANADA_STORE_H
+
+#include "status.h"
+
+TND_EXTERN_C_BEGIN
+
+/** The names of one folder, as they were when tnd_store_list() read them. */
+typedef struct tnd_store_listing tnd_store_listing;
+
+typedef enum tnd_store_kind { TND_STORE_FILE = 0, TND_STORE_FOLDER = 1 } tnd_store_kind;
+
+/** The size of a folder, and of a file that cannot be opened for reading. */
+#define TND_STORE_SIZE_UNKNOWN UINT64_MAX
+
+/** Settings of tnd_store_list(). Start from TND_STORE_LIST_OPTIONS_INIT. */
+typedef struct tnd_store_list_options {
+  uint32_t struct_size;     /**< sizeof(tnd_store_list_options) */
+  uint32_t entry_count_max; /**< a larger folder is an error; 1,000,000 */
+  uint32_t has_sizes;       /**< 1: each file is opened for its size; 0: all sizes are unknown */
+  uint32_t reserved;        /**< 0 */
+  uint64_t timeout_ns;      /**< relative, of the whole call; TND_NO_DEADLINE: unlimited; 30 s */
+} tnd_store_list_options;
+
+#define TND_STORE_LIST_OPTIONS_INIT {sizeof(tnd_store_list_options), 1000000, 1, 0, 30000000000ull}
+
+/** A file or folder of a listing. */
+typedef struct tnd_store_entry {
+  uint32_t struct_size; /**< in: sizeof(tnd_store_entry) */
+  uint32_t kind;        /**< tnd_store_kind */
+  uint64_t size;        /**< bytes, or TND_STORE_SIZE_UNKNOWN */
+  const char *url;      /**< for gopen; of a folder with '/' at its end. Valid until the listing is
+                             destroyed */
+  const char *name;     /**< the part of `url` after the folder's */
+  uint32_t name_size;   /**< bytes of `name`, without a folder's '/' at its end */
+  uint32_t reserved;
+} tnd_store_entry;
+
+#define TND_STORE_ENTRY_INIT {sizeof(tnd_store_entry), 0, 0, 0, 0, 0, 0}
+
+/**
+ * List the files and folders in a folder, sorted by name. Folders below it are not entered.
+ *
+ * A folder without files, and one that does not exist, have no entries: not every store has
+ * folders. Of mem:// and pool://, names with '/' are shown as folders. The store is opened for the
+ * call, which takes as long as a connection to its servers. With has_sizes, each file is opened and
+ * closed, up to 64 at a time.
+ *
+ * @param url     [in]  the folder: a path, or scheme://...; with or without '/' at its end.
+ * @param options [in]  NULL: TND_STORE_LIST_OPTIONS_INIT.
+ * @param listing [out] the entries. Ownership: the caller destroys it.
+ *
+ * @return TND_OK       the listing is complete.
+ * @return -EINVAL      NULL, an empty URL, an unknown scheme or a field out of its range.
+ * @return -EOVERFLOW   there are more than entry_count_max entries; the message has the number.
+ * @return -ETIMEDOUT   the store did not answer in time.
+ * @return -TND_ENOPLUGIN  the store's plugin or package is missing; the message names it.
+ * @return otherwise    the status of the store, such as -EACCES.
+ *
+ * Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_store_list(const char *url,
+                                                const tnd_store_list_options *options,
+                                                tnd_store_listing **listing) TND_NOEXCEPT;
+
+/** The number of entries; 0 for NULL. Thread safety: any thread. */
+TND_API uint32_t tnd_store_listing_count(const tnd_store_listing *listing) TND_NOEXCEPT;
+
+/**
+ * Read an entry.
+ *
+ * @param entry [in,out] struct_size on entry; unchanged after an error.
+ *
+ * @return TND_OK   the entry was read.
+ * @return -EINVAL  NULL, a struct_size that is too small, or an index that is too large.
+ *
+ * Thread safety: any thread.
+ */
+TND_API TND_NODISCARD tnd_status tnd_store_listing_get(const tnd_store_listing *listing,
+                                                       uint32_t index,
+                                                       tnd_store_entry *entry) TND_NOEXCEPT;
+
+/** Free a listing. NULL is a no-op. */
+TND_API void tnd_store_listing_destroy(tnd_store_listing *listing) TND_NOEXCEPT;
+
+TND_EXTERN_C_END
+
+#endif
