@@ -43,7 +43,8 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Those that need nothing but what is installed. The others draw pictures by a library of this tree, or are programs of Global Arrays.
 set(examples_folder ${CMAKE_INSTALL_DATADIR}/tanada/examples)
-foreach(name common graphsage lbm nvshmem o2g pool python shmem stencil2d string_match twice vector_add)
+foreach(name columns common graphsage lbm nvshmem o2g pool python shmem stencil2d string_match twice
+        vector_add)
   install(DIRECTORY examples/${name} DESTINATION ${examples_folder}
     FILES_MATCHING REGEX "\\.(c|cc|cu|h|hpp|py)$" PATTERN ga_program.h EXCLUDE)
 endforeach()

@@ -30,6 +30,7 @@ endfunction()
 
 example(twice)
 example(vector_add)
+example(columns)
 example(graphsage)
 if(CLI11_FOUND)
   example(string_match LIBRARIES CLI11::CLI11)
