@@ -43,9 +43,13 @@ TND_DEVICE inline bool join(descriptor &entry, const open_request &request) {
   }
 }
 
-// Allocate a free descriptor for the caller. Returns `no_descriptor` if all are in use.
-TND_DEVICE_CALL inline u32 allocate_descriptor(device_state &state) {
-  simt::device_word<u64> const head(state.free_descriptors);
+// The list that this warp uses first.
+TND_DEVICE inline u32 free_list_index() {
+  return u32(simt::global_thread_rank() / simt::warp_size % free_list_count);
+}
+
+TND_DEVICE_CALL inline u32 take_free_descriptor(device_state &state, u32 list) {
+  simt::device_word<u64> const head(state.free_descriptors[list].head);
   u64 observed = head.load_acquire();
   while (u32(observed) != 0) {
     u32 const index = u32(observed) - 1;
@@ -53,12 +57,30 @@ TND_DEVICE_CALL inline u32 allocate_descriptor(device_state &state) {
     if (head.compare_exchange_acq_rel(observed, ((observed >> 32) + 1) << 32 | next))
       return index;
   }
-  simt::device_word<u32> const used(state.used_count);
-  u32 count = used.load_relaxed();
-  while (count < state.file_count)
-    if (used.compare_exchange_relaxed(count, count + 1))
-      return count;
   return no_descriptor;
+}
+
+// Take a descriptor that was never used.
+TND_DEVICE_CALL inline u32 take_new_descriptor(device_state &state) {
+  simt::device_word<u32> const used(state.used_count);
+  if (used.load_relaxed() >= state.file_count)
+    return no_descriptor;
+  u32 const index = used.fetch_add_relaxed(1);
+  if (index < state.file_count)
+    return index;
+  (void)used.fetch_add_relaxed(~0u);
+  return no_descriptor;
+}
+
+// Allocate a free descriptor for the caller. Returns `no_descriptor` if all are in use.
+TND_DEVICE_CALL inline u32 allocate_descriptor(device_state &state) {
+  u32 const own_list = free_list_index();
+  u32 index = take_free_descriptor(state, own_list);
+  if (index == no_descriptor)
+    index = take_new_descriptor(state);
+  for (u32 i = 1; i < free_list_count && index == no_descriptor; i++)
+    index = take_free_descriptor(state, (own_list + i) % free_list_count);
+  return index;
 }
 
 // Free a descriptor that the caller owns and that is in no list.
@@ -67,7 +89,7 @@ TND_DEVICE_CALL inline void free_descriptor(device_state &state, u32 index) {
   descriptor &entry = state.descriptors[index];
   simt::device_word<u64> const word(entry.word);
   word.store_release(dw::make(dw::generation(word.load_relaxed()), descriptor_state::free, 0));
-  simt::device_word<u64> const head(state.free_descriptors);
+  simt::device_word<u64> const head(state.free_descriptors[free_list_index()].head);
   u64 observed = head.load_relaxed();
   do {
     simt::device_word<u32>(entry.next_free).store_relaxed(u32(observed));

@@ -122,6 +122,14 @@ struct descriptor {
   char url[rpc::text_size];
 };
 
+// Free descriptors that were used before: count of changes:32 | number + 1 of the first, or 0.
+// There are several lists: thousands of warps that exchange one word at the same time would mostly
+// fail.
+struct alignas(64) free_list {
+  u64 head;
+};
+inline constexpr u32 free_list_count = 32;
+
 // Descriptors in use are found by their URL's hash. The lists are also followed without the lock. A
 // descriptor may then lead into another list, so a search that finds nothing is repeated with the
 // lock.
@@ -207,10 +215,8 @@ struct device_state {
   counters *counts;
   latencies *waits;  // of misses
 
-  // Free descriptors: count of changes:32 | number + 1 of the first. 0: only descriptors that were
-  // never used are free.
-  alignas(64) u64 free_descriptors;
-  u32 used_count;  // descriptors that were ever used: numbers below this one
+  free_list free_descriptors[free_list_count];
+  alignas(64) u32 used_count;  // descriptors that were ever used: numbers below this one
   u32 fault_claimed;
   u32 changes_posted;  // how many changes have been posted to the host
   u64 names_doubt;     // see doubt.hpp
