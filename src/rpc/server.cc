@@ -102,11 +102,15 @@ inline void server::prefetch(uint32_t share) const {
   uint32_t const first = share * slots_per_share;
   for (uint32_t slot = first; slot < first + slots_per_share; slot++) {
     uint32_t const posted = __atomic_load_n(&mail_.posted[slot], __ATOMIC_RELAXED);
-    if (posted == dispatched_[slot] || (posted & 1) != 0)
+    if (posted == dispatched_[slot])
       continue;
+    __builtin_prefetch(&mail_.answers[slot], 1);
+    if ((posted & 1) != 0) {
+      __builtin_prefetch(&mail_.shorts[slot]);
+      continue;
+    }
     __builtin_prefetch(&mail_.requests[slot]);
     __builtin_prefetch(mail_.texts[slot]);
-    __builtin_prefetch(&mail_.answers[slot], 1);
   }
 }
 
