@@ -320,6 +320,39 @@ TEST_P(store_contract, versions_tell_every_change) {
   EXPECT_TRUE(seen.insert(settle()).second);
 }
 
+// Reads that would wait stay undone.
+TEST_P(store_contract, reads_of_many_ranges_at_once) {
+  std::string text;
+  for (int i = 0; text.size() < 10'000; i++)
+    text += std::to_string(i) + ' ';
+  fill("ranges", text);
+  auto const file = driver().must_open(url("ranges"), {.read = true});
+  std::vector<std::string> buffers;
+  std::vector<seams::store_read> reads;
+  size_t const size = text.size();
+  for (size_t const offset : {size_t{9'000}, size_t{0}, size_t{5'001}, size - 7, size + 100})
+    reads.push_back({offset, {}});
+  for (size_t i = 0; i < reads.size(); i++)
+    buffers.emplace_back(100, '?');
+  for (size_t i = 0; i < reads.size(); i++)
+    reads[i].buffer = {reinterpret_cast<std::byte *>(buffers[i].data()), buffers[i].size()};
+  driver().queue->try_read_each(file, reads);
+  for (size_t i = 0; i < reads.size(); i++) {
+    if (!reads[i].is_done)
+      continue;
+    EXPECT_EQ(reads[i].code, status::ok);
+    std::string const expected =
+        reads[i].offset < text.size() ? text.substr(reads[i].offset, 100) : std::string{};
+    EXPECT_EQ(buffers[i].substr(0, reads[i].size), expected) << "at " << reads[i].offset;
+  }
+  EXPECT_EQ(driver().close(file).code, status::ok);
+  for (seams::store_read &read : reads)
+    read.is_done = false;
+  driver().queue->try_read_each(file, reads);
+  for (seams::store_read const &read : reads)
+    EXPECT_TRUE(!read.is_done || read.code != status::ok) << "the file is closed";
+}
+
 TEST_P(store_contract, lists_a_folder_with_sizes) {
   std::string const folder = url("");
   seams::store_list_limits limits{

@@ -195,6 +195,15 @@ bool file_engine::try_open(const seams::store_op &op, seams::store_completion &c
   return true;
 }
 
+bool file_engine::try_read_each(seams::store_file file, std::span<seams::store_read> reads) {
+  return files_.visit(file, [&](local_file &handle) {
+    int const fd = handle.thread_descriptor();
+    for (seams::store_read &read : reads)
+      if (!reader_.reads_direct(handle, read.offset, {&read.buffer, 1}))
+        read.is_done = read_cached(handle, fd, read);
+  });
+}
+
 status file_engine::close(seams::store_file file, seams::store_stat &stat) {
   auto handle = files_.remove(file);
   if (!handle)

@@ -43,6 +43,7 @@ class file_engine final : public ring_engine {
     return files_.find(file);
   }
   bool try_perform(const seams::store_op &op, seams::store_completion &completion) override;
+  bool try_read_each(seams::store_file file, std::span<seams::store_read> reads) override;
 
  private:
   status adopt(int fd,

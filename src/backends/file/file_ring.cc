@@ -65,6 +65,10 @@ class file_ring_queue final : public seams::store_queue {
   status post(seams::store_op op) override;
   size_t poll(std::span<seams::store_completion> completions) override;
   bool try_perform(const seams::store_op &op, seams::store_completion &completion) override;
+  void try_read_each(seams::store_file file, std::span<seams::store_read> reads) override {
+    if (!engine_->try_read_each(file, reads))
+      store_queue::try_read_each(file, reads);
+  }
   // Rings are polled.
   void set_listener(std::function<void()> listener) override {
     metadata_->set_listener(std::move(listener));

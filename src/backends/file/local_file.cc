@@ -98,7 +98,43 @@ status move(local_file &file,
 
 }  // namespace
 
+int local_file::thread_descriptor() {
+  static std::atomic<size_t> thread_count{0};
+  thread_local size_t const thread = thread_count.fetch_add(1, std::memory_order_relaxed);
+  std::atomic<int> &entry = thread_descriptors_[thread % thread_descriptor_count];
+  if (int const opened = entry.load(std::memory_order_acquire); opened != 0)
+    return opened - 1;
+  std::string const path = "/proc/self/fd/" + std::to_string(fd);
+  int const reopened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int expected = 0;
+  if (reopened >= 0 &&
+      entry.compare_exchange_strong(expected, reopened + 1, std::memory_order_acq_rel))
+    return reopened;
+  if (reopened >= 0)
+    ::close(reopened);
+  return expected != 0 ? expected - 1 : fd;
+}
+
+bool read_cached(const local_file &file, int fd, seams::store_read &read) {
+  int const flags = file.in_memory ? 0 : RWF_NOWAIT;
+  size_t moved = 0;
+  while (moved < read.buffer.size) {
+    iovec const vector{read.buffer.addr + moved, read.buffer.size - moved};
+    ssize_t const got = preadv2(fd, &vector, 1, off_t(read.offset + moved), flags);
+    if (got < 0)
+      return false;
+    if (got == 0)
+      break;
+    moved += size_t(got);
+  }
+  read.size = moved;
+  return true;
+}
+
 local_file::~local_file() {
+  for (std::atomic<int> const &entry : thread_descriptors_)
+    if (int const opened = entry.load(std::memory_order_acquire); opened != 0)
+      ::close(opened - 1);
   if (device_files != nullptr)
     device_files->close(device_file);
   if (direct_fd >= 0)

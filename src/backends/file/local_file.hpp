@@ -3,6 +3,7 @@
 // plugins.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 
@@ -23,6 +24,10 @@ struct local_file {
   local_file(const local_file &) = delete;
   local_file &operator=(const local_file &) = delete;
 
+  // A descriptor of the same file for reads by the calling thread: threads that read by one
+  // descriptor contend for the count of its users. It may be `fd`, and is valid as long.
+  int thread_descriptor();
+
   int fd;
   bool writable;
   bool is_direct_requested;                     // store_open_flags::direct
@@ -33,7 +38,16 @@ struct local_file {
   seams::direct_files *device_files = nullptr;  // reads the file into device memory, or null
   uint64_t device_file = 0;                     // the file's handle in device_files
   seams::direct_offer device_offer;             // the kind of direct reads for this file
+
+ private:
+  static constexpr size_t thread_descriptor_count = 16;
+  // Opened at their first use; 0: not yet, otherwise a descriptor + 1.
+  std::array<std::atomic<int>, thread_descriptor_count> thread_descriptors_{};
 };
+
+// Reads from the page cache, or a file in memory, by a descriptor of the file. False: that would
+// wait, or failed.
+bool read_cached(const local_file &file, int fd, seams::store_read &read);
 
 // Whether the file system is tmpfs, ramfs or hugetlbfs.
 bool is_in_memory_file_system(int descriptor);

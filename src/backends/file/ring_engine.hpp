@@ -23,6 +23,11 @@ class ring_engine : public seams::blocking_engine {
     return false;
   }
 
+  // See store_queue::try_read_each(). Returns false if the file is not read like this. Thread-safe.
+  virtual bool try_read_each(seams::store_file, std::span<seams::store_read>) {
+    return false;
+  }
+
   const local_reader &reader() const noexcept {
     return reader_;
   }

@@ -103,6 +103,15 @@ struct store_completion {
   std::vector<std::string> names;
 };
 
+// A read of one range, see store_queue::try_read_each().
+struct store_read {
+  uint64_t offset;  // bytes
+  store_buffer buffer;
+  uint64_t size = 0;  // bytes read, short only at the end of the file or on error
+  status code = status::ok;
+  bool is_done = false;
+};
+
 // Where operations are posted and completions reaped. Used by one thread at a time.
 //
 // A post that returns ok yields exactly one completion, from a later poll; any other status yields
@@ -131,6 +140,21 @@ class store_queue {
     (void)op;
     (void)completion;
     return false;
+  }
+
+  // As try_perform() for many reads of one file. Those that would wait stay undone.
+  virtual void try_read_each(store_file file, std::span<store_read> reads) {
+    store_op op;
+    op.file = file;
+    op.buffers.resize(1);
+    for (store_read &read : reads) {
+      op.offset = read.offset;
+      op.buffers[0] = read.buffer;
+      store_completion result;
+      read.is_done = try_perform(op, result);
+      read.size = result.size;
+      read.code = result.code;
+    }
   }
 
   // `listener` is called, from any thread, when an operation that was posted since has completed

@@ -78,6 +78,7 @@ void core::recycle(std::unique_ptr<operation> done) {
   done->frames.clear();
   done->segments.clear();
   done->pages.clear();
+  done->reads.clear();
   done->posted_count = 0;
   done->bounce.reset();
   done->access.reset();

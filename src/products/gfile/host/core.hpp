@@ -94,10 +94,6 @@ struct page_read {
   static constexpr uint64_t mark = 1;
   operation *list;
   uint32_t position;
-  uint64_t offset;  // bytes, in the file
-  std::byte *addr;
-  uint64_t size = 0;  // bytes read
-  status code = status::ok;
 };
 
 // One operation at a store, from the outbox until its completion.
@@ -111,11 +107,12 @@ struct operation {
   std::vector<segment> segments;        // write
   std::unique_ptr<std::byte[]> bounce;  // fill
   pending request;  // load: the request that waits for the store to be opened; read_list
-  std::vector<page_read> pages;    // read_list
-  uint32_t area = 0;               // read_list
-  size_t posted_count = 0;         // read_list: pages whose reads have begun
-  size_t unfinished_count = 0;     // read_list: pages, and one until all reads have begun
-  store_handle *handle = nullptr;  // in use until the completion
+  std::vector<page_read> pages;          // read_list
+  std::vector<seams::store_read> reads;  // read_list: one for each of `pages`
+  uint32_t area = 0;                     // read_list
+  size_t posted_count = 0;               // read_list: pages whose reads have begun
+  size_t unfinished_count = 0;           // read_list: pages, and one until all reads have begun
+  store_handle *handle = nullptr;        // in use until the completion
   std::optional<seams::file_access> access =
       {};  // open: access to the file, as the engine found it
   seams::store *store = nullptr;
@@ -309,6 +306,7 @@ class core final : public rpc::server::handler {
   void start_file_lists(record &file);
   bool add_list_pages(operation &io, const pending &request) const;
   void start_list(record &file, const pending &request);
+  uint64_t valid_list_pages(const operation &done);
   void on_list(operation &done);
   void free_area(uint32_t area);
   void drop_lists(record &file, status code);

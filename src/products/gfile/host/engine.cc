@@ -351,27 +351,28 @@ status engine::post(worker &self, operation &next, bool &done) {
   return code;
 }
 
-// Post one read for each page of a list, unless the store performs it at once. If the queue is
-// full, the next call goes on.
+// Read the pages of a list that the store can read at once, and post a read for each other page. If
+// the queue is full, the next call goes on.
 status engine::post_list(seams::store_queue &queue, operation &list, bool &done) {
   TND_ASSERT(list.body.buffers.size() == 1 && list.unfinished_count > 0);
+  if (list.posted_count == 0)
+    queue.try_read_each(list.handle->file, list.reads);
   for (; list.posted_count < list.pages.size(); list.posted_count++) {
-    page_read &page = list.pages[list.posted_count];
-    list.body.op_id = reinterpret_cast<uint64_t>(&page) | page_read::mark;
-    list.body.offset = page.offset;
-    list.body.buffers[0].addr = page.addr;
-    seams::store_completion result;
-    if (queue.try_perform(list.body, result)) {
-      result.op_id = list.body.op_id;
-      (void)finish_page_read(result);
-      continue;
+    seams::store_read &read = list.reads[list.posted_count];
+    status code = status::ok;
+    if (!read.is_done) {
+      list.body.op_id =
+          reinterpret_cast<uint64_t>(&list.pages[list.posted_count]) | page_read::mark;
+      list.body.offset = read.offset;
+      list.body.buffers[0] = read.buffer;
+      code = queue.post(list.body);
     }
-    status const code = queue.post(list.body);
     if (code == status::again)
       return code;
-    if (code == status::ok)
+    if (code == status::ok && !read.is_done)
       continue;
-    page.code = code;
+    if (code != status::ok)
+      read.code = code;
     list.unfinished_count--;
   }
   done = --list.unfinished_count == 0;
@@ -381,10 +382,12 @@ status engine::post_list(seams::store_queue &queue, operation &list, bool &done)
 // Returns the list if this was its last page.
 operation *engine::finish_page_read(const seams::store_completion &result) {
   auto &page = *reinterpret_cast<page_read *>(result.op_id & ~page_read::mark);
-  TND_ASSERT(page.list->unfinished_count > 0);
-  page.code = result.code;
-  page.size = result.size;
-  return --page.list->unfinished_count == 0 ? page.list : nullptr;
+  operation &list = *page.list;
+  TND_ASSERT(list.unfinished_count > 0);
+  seams::store_read &read = list.reads[size_t(&page - list.pages.data())];
+  read.code = result.code;
+  read.size = result.size;
+  return --list.unfinished_count == 0 ? &list : nullptr;
 }
 
 // Post the assigned operations to the stores. If a queue is full, its operation stays assigned. If

@@ -73,10 +73,9 @@ bool core::add_list_pages(operation &io, const pending &request) const {
     uint64_t const page = server_.list_word(request.slot, position);
     if (page > tier::page_index_max)
       return false;
-    io.pages.push_back({&io,
-                        position,
-                        page << options_.page_shift,
-                        area + (uint64_t{position} << options_.page_shift)});
+    io.pages.push_back({&io, position});
+    io.reads.push_back({page << options_.page_shift,
+                        {area + (uint64_t{position} << options_.page_shift), options_.page_size}});
   }
   return !io.pages.empty();
 }
@@ -95,26 +94,34 @@ void core::start_list(record &file, const pending &request) {
   io->unfinished_count = io->pages.size() + 1;
   io->handle = file.handle.get();
   io->body.kind = seams::store_op_kind::read;
-  io->body.buffers.push_back({io->pages[0].addr, options_.page_size});
+  io->body.buffers.push_back(io->reads[0].buffer);
   list_operations_[request.slot] = io.get();
   statistics_.store_reads += io->pages.size();
   count_loaded(file, uint32_t(io->pages.size()));
   post(std::move(io));
 }
 
-// Pages that could not be read are left out. The kernel requests them one by one, and gets the
-// error.
+// The positions of the pages that the store returned as a whole. What it does not have of the last
+// one is zero. Pages that could not be read are left out: the kernel requests them one by one, and
+// gets the error.
+uint64_t core::valid_list_pages(const operation &done) {
+  uint64_t valid_pages = 0;
+  for (size_t i = 0; i < done.pages.size(); i++) {
+    seams::store_read const &read = done.reads[i];
+    TND_ASSERT(read.size <= options_.page_size);
+    statistics_.store_read_size += read.size;
+    if (read.size < options_.page_size)
+      std::memset(read.buffer.addr + read.size, 0, options_.page_size - read.size);
+    bool const is_whole = read.size >= bytes_expected(done, read.offset, options_.page_size);
+    if (read.code == status::ok && is_whole)
+      valid_pages |= uint64_t{1} << done.pages[i].position;
+  }
+  return valid_pages;
+}
+
 void core::on_list(operation &done) {
   record &file = files_[done.file];
-  u64 valid_pages = 0;
-  for (page_read const &page : done.pages) {
-    TND_ASSERT(page.size <= options_.page_size);
-    statistics_.store_read_size += page.size;
-    std::memset(page.addr + page.size, 0, options_.page_size - page.size);
-    bool const is_whole = page.size >= bytes_expected(done, page.offset, options_.page_size);
-    if (page.code == status::ok && is_whole)
-      valid_pages |= u64{1} << page.position;
-  }
+  u64 const valid_pages = valid_list_pages(done);
   TND_ASSERT(file.list_count > 0);
   file.list_count--;
   u32 const slot = done.request.slot;
