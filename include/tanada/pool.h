@@ -379,12 +379,14 @@ TND_API TND_NODISCARD tnd_status tnd_pool_commit(tnd_pool_object *object,
  * Commit all objects of a set at once, such as one checkpoint of many ranks. Each writer has
  * prepared its object with tnd_pool_commit(). A set is dropped if all of its writers disconnect
  * before this call. If a name is prepared twice, the set has only the later object. The objects
- * replace those of the same names, also with TND_POOL_EXCLUSIVE.
+ * replace those of the same names, except for objects that were created with TND_POOL_EXCLUSIVE.
  *
  * @param count the number of objects that the set must have, all prepared; otherwise -EAGAIN, and
  * nothing changes.
  * @param flags TND_POOL_DURABLE: return when all objects are durable. This flag decides, and not
  * that of tnd_pool_commit(), which only checks that the pool has a backing.
+ * @return -EEXIST  an object of the set was created with TND_POOL_EXCLUSIVE, and an object of its
+ * name was committed meanwhile. Nothing changes.
  */
 TND_API TND_NODISCARD tnd_status tnd_pool_set_commit(tnd_pool *pool,
                                                      const char *set,

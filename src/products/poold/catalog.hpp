@@ -137,12 +137,13 @@ class catalog {
 
   // Prepared objects of a set get their names at `commit_set()`. `session` identifies a participant
   // of the set. no_space: there are too many sets. again: the set does not have exactly
-  // `count` objects.
+  // `count` objects. exists: another object has the name of one with flag_exclusive.
   status join_set(uint64_t namespace_id, const std::string &set, uint64_t session);
   status prepare(const object_ref &object,
                  const std::string &name,
                  const std::string &set,
-                 uint64_t session);
+                 uint64_t session,
+                 uint32_t flags);
   status commit_set(uint64_t namespace_id,
                     const std::string &set,
                     uint64_t count,
@@ -327,7 +328,11 @@ class catalog {
     }
   };
   struct object_set {
-    std::map<std::string, object_ref> prepared;
+    struct prepared_object {
+      object_ref object;
+      bool is_exclusive = false;
+    };
+    std::map<std::string, prepared_object> prepared;
     std::set<uint64_t> sessions;
   };
   struct namespace_state {

@@ -18,12 +18,13 @@ status catalog::join_set(uint64_t namespace_id, const std::string &set, uint64_t
 status catalog::prepare(const object_ref &object,
                         const std::string &name,
                         const std::string &set,
-                        uint64_t session) {
+                        uint64_t session,
+                        uint32_t flags) {
   lock_guard lock{mutex_};
   TND_ASSERT(object != nullptr);
   object_set &target = state_for(object->owner()).sets[set];
   target.sessions.insert(session);
-  target.prepared[name] = object;
+  target.prepared[name] = {object, (flags & flag_exclusive) != 0};
   return status::ok;
 }
 
@@ -41,8 +42,11 @@ status catalog::commit_set(uint64_t namespace_id,
   std::vector<change> changes;
   std::vector<object_ref> superseded;
   if (count > 0) {
-    for (auto &[name, object] : it->second.prepared)
-      commit_locked(state, name, object, changes, superseded);
+    for (auto const &[name, target] : it->second.prepared)
+      if (target.is_exclusive && state.objects.contains(name))
+        return status::exists;
+    for (auto const &[name, target] : it->second.prepared)
+      commit_locked(state, name, target.object, changes, superseded);
     state.sets.erase(it);
   }
   append_changes(std::move(changes), std::move(superseded), std::move(done));

@@ -49,6 +49,27 @@ TEST_F(catalog_namespaces, an_empty_one_without_clients_takes_no_place) {
   EXPECT_TRUE(objects_.all_namespaces().empty());
 }
 
+TEST_F(catalog_namespaces, a_set_replaces_objects_unless_one_of_its_own_is_exclusive) {
+  ASSERT_EQ(try_enter("a"), status::ok);
+  uint64_t const space = ids_.at("a");
+  auto const prepare = [&](const std::string &name, const std::string &set, uint32_t flags) {
+    object_ref const object = objects_.create_object(space, 100, 0).value();
+    EXPECT_EQ(objects_.prepare(object, name, set, 1, flags), status::ok);
+    return object;
+  };
+  object_ref const first = put("a", "x");
+  prepare("y", "exclusive", 0);
+  prepare("x", "exclusive", flag_exclusive);
+  EXPECT_EQ(objects_.commit_set(space, "exclusive", 2, {}), status::exists);
+  EXPECT_EQ(objects_.open(space, "x", 0).value(), first);
+  EXPECT_EQ(objects_.open(space, "y", 0).error(), status::no_entry);
+  object_ref const other = prepare("x", "other", 0);
+  EXPECT_EQ(objects_.commit_set(space, "other", 1, {}), status::ok);
+  EXPECT_EQ(objects_.open(space, "x", 0).value(), other);
+  remove("a", "x");
+  EXPECT_EQ(objects_.commit_set(space, "exclusive", 2, {}), status::ok);
+}
+
 TEST_F(catalog_namespaces, one_with_a_client_or_objects_keeps_its_place) {
   for (const char *name : {"a", "b", "c"})
     ASSERT_EQ(try_enter(name), status::ok);

@@ -771,7 +771,7 @@ status session::finish_commit(byte_job &job) {
   committed_object.metadata.checksum_kind = job.terms.checksum_kind;
   committed_object.metadata.checksum = job.terms.checksum_kind == 0 ? 0 : job.terms.checksum;
   if (!target.set.empty()) {
-    TND_TRY(service_.objects.prepare(target.object, target.name, target.set, id_));
+    TND_TRY(service_.objects.prepare(target.object, target.name, target.set, id_, target.flags));
     target.is_writer = false;
     send_reply(info_reply{committed_object.client_metadata()});
     return status::ok;
