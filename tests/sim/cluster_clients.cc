@@ -199,8 +199,14 @@ void cluster_run::get(size_t index) {
                          else if (received.code == status::no_entry)
                            history_.end_get(id, world_.now_ns(), observation::absent());
                          else
-                           history_.end_unknown(id, world_.now_ns());
+                           end_failed_get(id, received.code);
                        });
+}
+
+void cluster_run::end_failed_get(history::operation_id id, status code) {
+  if (code == status::io && !may_read_errors_)
+    fail("a get returned EIO, although no disk failed");
+  history_.end_unknown(id, world_.now_ns());
 }
 
 void cluster_run::remove(size_t index) {

@@ -22,9 +22,12 @@ constexpr store_op_kind log_operations[] = {store_op_kind::open,
 
 }  // namespace
 
-cluster_disk::cluster_disk(sim::world &owner) : world_{owner}, store_{owner, base_faults()} {
+cluster_disk::cluster_disk(sim::world &owner, bool is_tiered)
+    : world_{owner}, store_{owner, base_faults()} {
   auto &random = world_.random;
   keeping_.folder = folder;
+  keeping_.is_tiered = is_tiered;
+  keeping_.checks_cold = is_tiered;
   settings_.url = folder;
   settings_.identity[0] = 42;
   settings_.file_size = random.between(64 * kib, 600 * kib);

@@ -19,7 +19,8 @@ inline constexpr uint64_t ms = 1'000'000;  // in nanoseconds
  */
 class cluster_disk {
  public:
-  explicit cluster_disk(sim::world &owner);
+  // With `is_tiered`, objects may leave memory for the log.
+  cluster_disk(sim::world &owner, bool is_tiered);
 
   // Open the log of a new run. An error: the disk fails.
   result<std::unique_ptr<poold::durable_journal>> open(seams::clock &clock,

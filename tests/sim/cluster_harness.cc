@@ -64,6 +64,11 @@ cluster_run::cluster_run(const cluster_setting &setting)
   bool const needs_disks =
       setting.weather == cluster_weather::restarts || setting.weather == cluster_weather::disks;
   storage_ = needs_disks ? cluster_storage::disks : cluster_storage(world_.random.below(3));
+  bool const needs_tiers = setting.mistake == cluster_mistake::other_bytes;
+  if (needs_tiers)
+    storage_ = cluster_storage::disks;
+  has_tiers_ = storage_ != cluster_storage::memory &&
+               (needs_tiers || (setting.mistake == cluster_mistake::none && setting.seed % 2 == 0));
   if (setting.weather == cluster_weather::fragments) {
     copies_ = 3;
     storage_ = cluster_storage::memory;
@@ -80,7 +85,7 @@ cluster_run::cluster_run(const cluster_setting &setting)
     servers_.push_back(std::make_unique<server>(world_, skew));
     bool const is_mixed = storage_ == cluster_storage::mixed;
     if (storage_ == cluster_storage::disks || (is_mixed && world_.random.chance(50)))
-      servers_.back()->disk = std::make_unique<cluster_disk>(world_);
+      servers_.back()->disk = std::make_unique<cluster_disk>(world_, has_tiers_);
     start(i);
   }
   actors_.resize(actor_count);
@@ -144,7 +149,7 @@ poold::membership_options cluster_run::member_options(size_t index) {
 bool cluster_run::open_log(size_t index) {
   server &started = *servers_[index];
   auto memory = poold::pool_memory::create(
-      {.capacity = 64 * mib, .segment_size = 2 * mib, .prefault = false});
+      {.capacity = cluster_pool_size, .segment_size = 2 * mib, .prefault = false});
   TND_ASSERT(memory.ok());
   started.memory = std::move(memory).value();
   if (started.disk == nullptr)
@@ -157,6 +162,8 @@ bool cluster_run::open_log(size_t index) {
   }
   started.log = std::move(opened).value();
   started.local = std::make_unique<mistaken_log>(*started.log, setting_.mistake);
+  if (has_tiers_)
+    started.cold = std::make_unique<mistaken_cold_store>(*started.log, setting_.mistake);
   return true;
 }
 
@@ -183,6 +190,7 @@ void cluster_run::start(size_t index) {
       std::make_unique<mistaken_journal>(started.node->changes(), setting_.mistake, versions_);
   poold::catalog_options limits;
   limits.clock = &started.clock;
+  limits.cold = started.cold.get();
   if (setting_.mistake != cluster_mistake::equal_versions)
     limits.version_tag = started.node->changes().version_tags();
   started.objects =
@@ -218,7 +226,9 @@ void cluster_run::crash(size_t index) {
   crashed.sessions.clear();
   crashed.node.reset();
   crashed.service.reset();
+  demotion_count_ += crashed.objects->statistics().demotions;
   crashed.objects.reset();
+  crashed.cold.reset();
   crashed.local.reset();
   crashed.log.reset();
   crashed.memory.reset();
@@ -358,6 +368,7 @@ void cluster_run::pump_server(size_t index) {
     (void)pumped.log->progress();
   }
   pumped.node->progress();
+  need_memory(pumped);
   for (const poold::deferred_reply &reply : pumped.mailbox->take())
     if (auto const it = pumped.sessions.find(reply.session); it != pumped.sessions.end())
       it->second->finish_deferred(reply);
@@ -529,7 +540,7 @@ void cluster_run::spoil_disk(size_t index, bool is_replaced) {
     return;
   crash(index);
   if (is_replaced)
-    target.disk = std::make_unique<cluster_disk>(world_);
+    target.disk = std::make_unique<cluster_disk>(world_, has_tiers_);
   else if (target.disk->damage())
     damage_count_++;
   calm_until_ns_ = world_.now_ns() + 2 * lease_s * 1'000 * ms;
@@ -542,6 +553,7 @@ void cluster_run::disturb_disks() {
       storage_ == cluster_storage::disks &&
       (has_weather(cluster_weather::restarts) || setting_.weather == cluster_weather::disks);
   bool const has_faults = disk != nullptr && has_weather(cluster_weather::disks);
+  may_read_errors_ = may_read_errors_ || has_faults;
   switch (world_.random.below(4)) {
     case 0:
       if (has_outages)

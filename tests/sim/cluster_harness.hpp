@@ -28,7 +28,8 @@ inline constexpr size_t cluster_namespace_count = 2, cluster_name_count = 5;
 inline constexpr uint32_t cluster_stripe_partitions[] = {3, 77, 150, 201};
 // Each change without a known outcome multiplies the work of the check.
 inline constexpr size_t cluster_unknown_max = 40;
-inline constexpr uint32_t cluster_outstanding_max = 3;  // requests of a client
+inline constexpr uint64_t cluster_pool_size = 64 << 20;  // memory of a server
+inline constexpr uint32_t cluster_outstanding_max = 3;   // requests of a client
 // Values from here on are large enough for stripes of the library.
 inline constexpr value_id large_value_base = value_id{1} << 32;
 
@@ -105,7 +106,8 @@ class stepping_clock final : public seams::clock {
  * paused, lose their connections to each other, to clients and to etcd, and have clocks that
  * differ. At most `copies` - 1 servers are lost at a time: their memory, or in a cluster whose
  * servers all have disks, the disk. There all servers may crash at once. Disks fail, are full or
- * slow, and lose what was not synced when the power fails.
+ * slow, and lose what was not synced when the power fails. With even seeds, objects of servers with
+ * disks leave memory.
  *
  * Some objects are striped: their clients put and get stripes in hidden namespaces, with
  * connections of their own. Some of these have an erasure code: their clients put fragments, and
@@ -140,6 +142,10 @@ class cluster_run {
   // Crashes of all servers at once.
   size_t outage_count() const {
     return outage_count_;
+  }
+  // Objects that left memory.
+  size_t demotion_count() const {
+    return demotion_count_;
   }
   // Disks of which a block was damaged.
   size_t damage_count() const {
@@ -234,6 +240,7 @@ class cluster_run {
                                                    std::shared_ptr<bool> is_severed);
   bool pump();
   void pump_server(size_t index);
+  void need_memory(server &pumped);
   void disturb();
   void disturb_disks();
   void play();
@@ -283,6 +290,7 @@ class cluster_run {
   void drop_clients();
   void put(size_t index, bool is_exclusive);
   void get(size_t index);
+  void end_failed_get(history::operation_id id, status code);
   void remove(size_t index);
   void rename(size_t index);
   void list(size_t index);
@@ -311,6 +319,8 @@ class cluster_run {
   sim::coordinator_store store_;
   uint32_t copies_ = 2;
   cluster_storage storage_ = cluster_storage::memory;
+  bool has_tiers_ = false;        // objects of servers with a log leave memory
+  bool may_read_errors_ = false;  // a disk has failed or was damaged
   wire::pool::erasure_scheme scheme_{2, 1};
   size_t server_count_ = 3;
   std::vector<std::unique_ptr<server>> servers_;
@@ -322,7 +332,7 @@ class cluster_run {
   std::map<std::pair<size_t, size_t>, bool> cuts_;
   history history_;
   value_id next_value_ = 1, next_large_value_ = large_value_base;
-  size_t backup_read_count_ = 0, outage_count_ = 0, damage_count_ = 0;
+  size_t backup_read_count_ = 0, outage_count_ = 0, damage_count_ = 0, demotion_count_ = 0;
   size_t unknown_count_ = 0;  // changes without a known outcome
   uint64_t next_run_ = 1, next_session_ = 1, pump_count_ = 0;
   uint64_t disturbed_ns_ = 0, stopped_ns_ = 0;  // 0: all partitions are served since the last stop
@@ -369,6 +379,7 @@ struct cluster_run::server {
   std::unique_ptr<poold::pool_memory> memory;
   std::unique_ptr<poold::durable_journal> log;  // null: there is no disk
   std::unique_ptr<mistaken_log> local;
+  std::unique_ptr<mistaken_cold_store> cold;  // null: all objects stay in memory
   std::unique_ptr<poold::catalog> objects;
   std::unique_ptr<poold::service> service;
   std::shared_ptr<poold::mailbox> mailbox;

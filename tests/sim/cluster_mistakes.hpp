@@ -12,6 +12,7 @@
 #include "products/poold/catalog.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "products/poold/cluster_gate.hpp"
+#include "products/poold/cold_store.hpp"
 #include "products/poold/journal.hpp"
 #include "seams/coordination/coordinator.hpp"
 
@@ -41,6 +42,7 @@ enum class cluster_mistake {
   ignored_log_failure,   // a backup that could not write its log counts as a copy
   unsynced_log,          // a log acknowledges changes before they are synced
   swept_fragment,        // fragments of objects that exist are removed
+  other_bytes,           // a reader of a cold object gets those of another one
 };
 
 // The gate of a server, with the planted mistake.
@@ -321,6 +323,29 @@ class mistaken_journal final : public poold::journal {
   poold::journal &inner_;
   cluster_mistake const mistake_;
   version_register &versions_;
+};
+
+// What objects leave memory for, with the planted mistake.
+class mistaken_cold_store final : public poold::cold_store {
+ public:
+  mistaken_cold_store(poold::cold_store &inner, cluster_mistake mistake)
+      : inner_{inner}, mistake_{mistake} {}
+  std::shared_ptr<poold::cold_reader> open_reader(uint64_t logged_version) override {
+    uint64_t const last = std::exchange(last_version_, logged_version);
+    bool const is_mistaken = mistake_ == cluster_mistake::other_bytes && last != 0;
+    return inner_.open_reader(is_mistaken ? last : logged_version);
+  }
+  bool is_writing() const override {
+    return inner_.is_writing();
+  }
+  uint64_t capacity() const override {
+    return inner_.capacity();
+  }
+
+ private:
+  poold::cold_store &inner_;
+  cluster_mistake const mistake_;
+  uint64_t last_version_ = 0;
 };
 
 // The log of a server, with the planted mistake.

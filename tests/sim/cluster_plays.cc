@@ -98,4 +98,16 @@ void cluster_run::play_succession() {
   }
 }
 
+// Another namespace needs memory, so that objects leave it.
+void cluster_run::need_memory(server &pumped) {
+  if (pumped.cold == nullptr || !world_.random.chance(2))
+    return;
+  uint64_t const entered = pumped.objects->open_restored_namespace("other");
+  (void)pumped.objects->create_object(
+      entered,
+      cluster_pool_size - world_.random.below(cluster_pool_size / 16),
+      0,
+      poold::allocation::may_wait);
+}
+
 }  // namespace tanada::test

@@ -44,7 +44,7 @@ const char *name_of(cluster_weather weather) {
 class cluster_sim : public testing::TestWithParam<cluster_weather> {};
 
 TEST_P(cluster_sim, loses_nothing) {
-  size_t operations = 0, backup_reads = 0;
+  size_t operations = 0, backup_reads = 0, demotions = 0;
   uint64_t const first = first_seed();
   for (uint64_t seed = first; seed < first + seed_count(2); seed++) {
     cluster_run run{{.seed = seed, .weather = GetParam()}};
@@ -53,9 +53,15 @@ TEST_P(cluster_sim, loses_nothing) {
                            << " cluster_sim --gtest_filter=*loses_nothing/" << name_of(GetParam());
     operations += run.operation_count();
     backup_reads += run.backup_read_count();
+    demotions += run.demotion_count();
   }
   EXPECT_GT(operations, 100u * seed_count(2));
   EXPECT_GT(backup_reads, 4u * seed_count(2));
+  bool const has_disks =
+      GetParam() == cluster_weather::restarts || GetParam() == cluster_weather::disks;
+  if (has_disks && seed_count(2) > 1) {
+    EXPECT_GT(demotions, 0u);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(weathers,
@@ -127,6 +133,7 @@ cluster_weather weather_of(cluster_mistake mistake) {
     case cluster_mistake::ignored_log_failure:
       return cluster_weather::disks;
     case cluster_mistake::unsynced_log:
+    case cluster_mistake::other_bytes:
       return cluster_weather::restarts;
     case cluster_mistake::swept_fragment:
       return cluster_weather::fragments;
@@ -167,7 +174,8 @@ INSTANTIATE_TEST_SUITE_P(mistakes,
                                          cluster_mistake::dropped_version,
                                          cluster_mistake::ignored_log_failure,
                                          cluster_mistake::unsynced_log,
-                                         cluster_mistake::swept_fragment));
+                                         cluster_mistake::swept_fragment,
+                                         cluster_mistake::other_bytes));
 
 }  // namespace
 }  // namespace tanada::test
