@@ -494,7 +494,7 @@ uint64_t pool_life::look_at(const std::string &space,
     if (!may_damage())
       wrong(name + " is damaged");
     poold::info about = held.object->client_metadata();
-    if (held.reader != nullptr) {
+    if (held.reader != nullptr && held.object->striped == nullptr) {
       // The log has a checksum of every object.
       (void)daemon_->journal->progress();
       auto const logged = held.reader->checksum();

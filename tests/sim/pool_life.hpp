@@ -208,6 +208,7 @@ class pool_life {
   std::string drawn_name(const actor &who);
   void put(actor &who);
   void put_striped(actor &who, const name_change &change);
+  uint32_t drawn_checksum_kind();
   status begin_object(actor &who, written_object &target);
   status write_step(actor &who, written_object &target);
   status write_objects(actor &who, std::vector<written_object> &targets);

@@ -175,6 +175,12 @@ void pool_life::put(actor &who) {
   send(who, std::move(change));
 }
 
+// Only the checksum that the client requests identifies the contents of a damaged striped object,
+// because the log has one of each stripe.
+uint32_t pool_life::drawn_checksum_kind() {
+  return uint32_t(keeping_.is_tiered ? world_.random.between(1, 2) : world_.random.below(3));
+}
+
 // A large object is put while the client waits, so it is known before.
 void pool_life::put_striped(actor &who, const name_change &change) {
   settle_all(who);
@@ -185,7 +191,7 @@ void pool_life::put_striped(actor &who, const name_change &change) {
   wire::pool::commit_terms terms;
   terms.flags = object.flags | (change.exclusive ? TND_POOL_EXCLUSIVE : 0) |
                 (change.durable ? TND_POOL_DURABLE : 0);
-  terms.checksum_kind = uint32_t(world_.random.below(3));
+  terms.checksum_kind = drawn_checksum_kind();
   change_by(who, change, "striped put", [&] {
     return who.client->put(name, bytes.data(), bytes.size(), terms);
   });
@@ -388,7 +394,7 @@ bool pool_life::commit_object(actor &who, written_object &target) {
   uint64_t const floor = highest_version_, lived = life_;
   wire::pool::commit_terms terms;
   terms.flags = target.change.durable ? TND_POOL_DURABLE : 0;
-  terms.checksum_kind = uint32_t(world_.random.below(3));
+  terms.checksum_kind = drawn_checksum_kind();
   uint64_t version = 0;
   change_by(who, target.change, "commit", [&] {
     return who.client->commit(target.made, terms, version);

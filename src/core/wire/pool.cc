@@ -43,7 +43,9 @@ bool is_valid(const stripe_manifest &manifest) {
   if (manifest.erasure.is_on())
     return has_valid_fragments(manifest);
   size_t const count = manifest.partitions.size();
-  return count <= stripe_count_max && manifest.places.empty() && manifest.sums.empty() &&
+  bool const has_versions = manifest.versions().empty() || (manifest.versions().size() == count &&
+                                                            count <= local_stripe_count_max);
+  return count <= stripe_count_max && manifest.places.empty() && has_versions &&
          count == manifest.size / manifest.stripe_size +
                       (manifest.size % manifest.stripe_size != 0 ? 1 : 0);
 }

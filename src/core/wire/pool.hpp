@@ -491,7 +491,8 @@ inline constexpr uint32_t flag_striped = 4;
 
 inline constexpr uint32_t stripe_partition_count = 256;
 inline constexpr size_t stripe_count_max = size_t{1} << 20;
-inline constexpr uint64_t stripe_manifest_magic = 0x4550495254444E54;  // "TNDTRIPE"
+inline constexpr size_t local_stripe_count_max = stripe_count_max / 9;  // a place and a version
+inline constexpr uint64_t stripe_manifest_magic = 0x4550495254444E54;   // "TNDTRIPE"
 
 // A run of a server that has fragments. Another run has them only if the server's pool is durable.
 struct fragment_server {
@@ -515,7 +516,7 @@ struct stripe_manifest {
   erasure_scheme erasure;
   std::vector<fragment_server> servers;
   std::vector<uint8_t> places;
-  std::vector<uint64_t> sums;  // XXH3 of each fragment
+  std::vector<uint64_t> sums;  // XXH3 of each fragment; of a pool's only server, see versions
   static bool fields(auto &f, auto &m) {
     return f(m.magic) && f(m.id) && f(m.size) && f(m.stripe_size) && f(m.checksum) &&
            f(m.checksum_kind) && f(m.partitions) && f(m.erasure) && f(m.servers) && f(m.places) &&
@@ -523,6 +524,14 @@ struct stripe_manifest {
   }
   erasure_layout layout() const {
     return {erasure, size, stripe_size};
+  }
+  // Of the stripes, in a pool that has one server; empty if each was put once, and in a cluster. A
+  // disk that fails may lose the last version of a stripe, and not an earlier one.
+  std::vector<uint64_t> &versions() noexcept {
+    return sums;
+  }
+  const std::vector<uint64_t> &versions() const noexcept {
+    return sums;
   }
   uint64_t size_of(size_t index) const {
     uint64_t const offset = index * stripe_size;

@@ -162,14 +162,19 @@ void catalog::remove_stripes_locked(const striped_key &key) {
 bool catalog::has_stripes_of(const namespace_state &state,
                              const wire::pool::stripe_manifest &manifest) const {
   TND_ASSERT(mutex_.is_held());
+  if (manifest.erasure.is_on())
+    return false;
+  std::vector<uint64_t> const &versions = manifest.versions();
   for (size_t i = 0; i < manifest.partitions.size(); i++) {
     object_ref const stripe =
         find_locked({wire::pool::stripe_space_name(state.name, manifest.partitions[i]),
                      wire::pool::stripe_name(manifest.id, i)});
-    if (stripe == nullptr || stripe->metadata.size != manifest.size_of(i))
+    bool const is_there = stripe != nullptr && stripe->metadata.size == manifest.size_of(i) &&
+                          (versions.empty() || stripe->metadata.version == versions[i]);
+    if (!is_there)
       return false;
   }
-  return !manifest.erasure.is_on();
+  return true;
 }
 
 size_t catalog::set_aside_incomplete() {

@@ -534,16 +534,17 @@ status client::create(const std::string &name,
                       const std::string &set,
                       open_object &opened) {
   bool const keeps = (flags & TND_POOL_KEEP) != 0;
-  info about;
-  if (keeps && may_stripe() && stat(name, 0, about) == status::ok) {
-    bool const is_striped =
-        (about.flags & flag_striped) != 0 || is_striped_size(std::max(size, about.size));
-    if (is_striped)
+  if (info about; keeps && may_stripe() && stat(name, 0, about) == status::ok) {
+    if ((about.flags & flag_striped) != 0 || is_striped_size(std::max(size, about.size)))
       return create_with_bytes(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened);
   }
-  return is_striped_size(size)
-             ? create_striped(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened)
-             : create_whole(name, size, flags, set, opened);
+  if (is_striped_size(size))
+    return create_striped(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened);
+  status const code = create_whole(name, size, flags, set, opened);
+  // The stat failed, because the connection was lost, and the object to keep is striped.
+  if (keeps && code == status::not_supported && may_stripe())
+    return create_with_bytes(name, size, flags & ~uint32_t(TND_POOL_KEEP), set, opened);
+  return code;
 }
 
 status client::create_whole(const std::string &name,

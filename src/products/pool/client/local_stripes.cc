@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/base/assert.hpp"
+#include "core/wire/pool_local_stripes.hpp"
 #include "products/pool/client/striped_object.hpp"
 
 namespace tanada::pool {
@@ -20,14 +21,25 @@ constexpr size_t open_count_max = 2;  // stripes of an object
 
 }  // namespace
 
+// One hidden namespace has all stripes of the namespace.
+status client::fetch_limits(stripe_places_reply &places) {
+  stripe_limits_reply limits;
+  TND_TRY(call(kind::stripe_limits, empty_message{}, limits));
+  stripe_size_max_ = limits.object_size;
+  places.stripe_size = limits.stripe_size;
+  places.servers = {{.address = server_name()}};
+  places.primaries.assign(stripe_partition_count, 0);
+  places.backups.assign(stripe_partition_count, no_stripe_server);
+  return status::ok;
+}
+
 // Commits a stripe that is being written, with its size in the object, and closes it.
 status client::seal_stripe(striped_object &striped, size_t index) {
   striped_object::stripe &stripe = striped.stripes[index];
   if (stripe.object.is_writer) {
     if (stripe.object.about.size != striped.size_of(index))
       TND_TRY(stripe.link->resize(stripe.object, striped.size_of(index)));
-    uint64_t version = 0;
-    TND_TRY(stripe.link->commit(stripe.object, {}, version));
+    TND_TRY(stripe.link->commit(stripe.object, {}, stripe.version));
     stripe.is_sealed = true;
     stripe.sealed_size = stripe.object.about.size;
   }
@@ -111,6 +123,9 @@ status client::commit_local_stripes(striped_object &striped) {
     TND_TRY(seal_stripe(striped, i));
   }
   striped.open_stripes.clear();
+  striped.manifest.versions().clear();
+  for (const striped_object::stripe &stripe : striped.stripes)
+    striped.manifest.versions().push_back(stripe.version);
   return status::ok;
 }
 

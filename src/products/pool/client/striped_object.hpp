@@ -22,9 +22,9 @@ struct striped_object {
     open_object object;            // handle 0: it is not open
     uint64_t avoid_until_ns = 0;   // a fragment that could not be read
     uint64_t epoch = 0;            // of the link when a fragment was put
-    // Of a local object that is being written: committed, with this size.
+    // Of a local object that is being written: committed, with this size and version.
     bool is_sealed = false;
-    uint64_t sealed_size = 0;
+    uint64_t sealed_size = 0, version = 0;
   };
   wire::pool::stripe_manifest manifest;
   std::vector<stripe> stripes;                // one for each of the manifest's partitions or places

@@ -96,7 +96,7 @@ std::shared_ptr<client> client::stripe_link(uint8_t partition, const std::string
   link.reset(new client{std::move(location), settings_});
   link->is_cluster_ = is_cluster_;
   link->places_ = places_;
-  if (!hint.empty())
+  if (is_cluster_ && !hint.empty())  // with two places, a link searches until the deadline
     if (auto const place = place_parse(hint); place.ok())
       link->places_.insert(link->places_.begin(), place.value());
   std::shared_ptr<client> const created = link;
@@ -195,18 +195,6 @@ bool client::may_stripe() {
   return is_connected && channel_->terms().is_durable == durable_and_striped;
 }
 
-// One hidden namespace has all stripes of the namespace.
-status client::fetch_limits(stripe_places_reply &places) {
-  stripe_limits_reply limits;
-  TND_TRY(call(kind::stripe_limits, empty_message{}, limits));
-  stripe_size_max_ = limits.object_size;
-  places.stripe_size = limits.stripe_size;
-  places.servers = {{.address = server_name()}};
-  places.primaries.assign(stripe_partition_count, 0);
-  places.backups.assign(stripe_partition_count, no_stripe_server);
-  return status::ok;
-}
-
 status client::fetch_places(stripe_places_reply &places) {
   if (!is_cluster_)
     return fetch_limits(places);
@@ -278,9 +266,10 @@ result<std::vector<size_t>> client::place_stripes(striped_object &striped, uint6
   uint64_t const before = manifest.size;
   manifest.size = size;
   uint64_t const count = stripe_count_of(manifest);
-  if (count > stripe_count_max) {
+  if (size_t const most = striped.is_local ? local_stripe_count_max : stripe_count_max;
+      count > most) {
     manifest.size = before;
-    return too_many_parts(size, stripe_count_max, "stripes", manifest.stripe_size);
+    return too_many_parts(size, most, "stripes", manifest.stripe_size);
   }
   std::vector<size_t> added;
   while (manifest.partitions.size() < count) {
