@@ -17,11 +17,11 @@ foreach(weather fair stops cuts pauses etcd exiles)
                        ENVIRONMENT TND_LOG=off)
 endforeach()
 # With a client that uses the library of programs.
-foreach(weather crashes all)
+foreach(weather all)
   tanada_simulation(
     cluster_sim_library_${weather} 3 cluster_sim --gtest_filter=*cluster_library*/${weather})
 endforeach()
-foreach(weather fair stops cuts pauses etcd restarts disks fragments)
+foreach(weather fair stops cuts pauses etcd crashes restarts disks fragments)
   add_test(NAME cluster_sim_library_${weather}
            COMMAND cluster_sim --gtest_filter=*cluster_library*/${weather})
   set_tests_properties(cluster_sim_library_${weather} PROPERTIES TIMEOUT 600 LABELS slow

@@ -72,8 +72,15 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("rank_count", [1, pytest.param(2, marks=pytest.mark.slow), 4])
-@pytest.mark.parametrize("name", PROGRAMS)
+def runs():
+    for name in PROGRAMS:
+        for rank_count in (1, 2, 4):
+            # test_on_several_nodes runs the same reductions with four ranks.
+            is_slow = rank_count == 2 or (name == "reduce" and rank_count == 4)
+            yield pytest.param(name, rank_count, marks=[pytest.mark.slow] * is_slow)
+
+
+@pytest.mark.parametrize("name, rank_count", runs())
 def test_on_one_node(jobs, name, rank_count):
     comex_jobs.require_passed(jobs.run(name, rank_count))
 

@@ -130,7 +130,7 @@ def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
     comex_jobs.require_passed(jobs.run(name, 4, limit_s=120, settings=settings))
 
 
-@pytest.mark.parametrize("waiting", ["counter", "tasks"])
+@pytest.mark.parametrize("waiting", ["tasks", pytest.param("counter", marks=pytest.mark.slow)])
 def test_ranks_that_poll_by_calls_do_not_starve_the_one_they_wait_for(jobs, folder, waiting):
     done = jobs.run(
         "polls", 4, ["40", "6", waiting], limit_s=120, settings=swapping(folder, 140 << 20)

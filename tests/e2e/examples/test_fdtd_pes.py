@@ -117,7 +117,7 @@ def test_several_make_what_one_makes(program, pes, tmp_path, walls, count):
         ("absorbing", 2),
         pytest.param("absorbing", 4, marks=pytest.mark.slow),
         pytest.param("periodic", 2, marks=pytest.mark.slow),
-        ("periodic", 4),
+        pytest.param("periodic", 4, marks=pytest.mark.slow),
         pytest.param("conductor", 2, marks=pytest.mark.slow),
     ],
 )
