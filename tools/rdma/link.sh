@@ -5,5 +5,5 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 size=$1 folder=$2
 . tools/rdma/serve.sh
-"$bin/bench_pool" --url pool://$server/link --provider 'verbs;ofi_rxm' --size-max "$size" \
+"$bin/bench_pool" --url "pool://$server/link" --provider 'verbs;ofi_rxm' --size-max "$size" \
   "${folders[@]}" --json "$folder/pool_link_guest.json" || die "bench_pool"
