@@ -3,7 +3,8 @@
 # components `headers` and `plugins` are in the Python package too.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tanada shmem nvshmem EXPORT tanadaTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS tanada shmem nvshmem EXPORT tanadaTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 function(tanada_collect_plugins folder result)
   set(found "")

@@ -176,6 +176,15 @@ inline void loop_step() {
     simt::host::pause();
 }
 
+// Of a kernel, or of what stands for one as a pointer without a type.
+template <class Kernel>
+const void *address_of(Kernel *kernel) {
+  if constexpr (std::is_function_v<Kernel>)
+    return kernel_address(kernel);
+  else
+    return kernel;
+}
+
 }  // namespace tanada::cuda
 
 template <class Kernel>
@@ -185,10 +194,8 @@ inline cudaError_t cudaLaunchKernel(Kernel *kernel,
                                     void **arguments,
                                     size_t shared_size = 0,
                                     cudaStream_t stream = nullptr) {
-  const void *address = reinterpret_cast<const void *>(kernel);
-  if constexpr (std::is_function_v<Kernel>)
-    address = ::tanada::cuda::kernel_address(kernel);
-  return ::tanada::cuda::launch_address({grid, block, shared_size, stream}, address, arguments);
+  return ::tanada::cuda::launch_address(
+      {grid, block, shared_size, stream}, ::tanada::cuda::address_of(kernel), arguments);
 }
 template <class Kernel>
 inline cudaError_t cudaLaunchCooperativeKernel(Kernel *kernel,
@@ -197,11 +204,8 @@ inline cudaError_t cudaLaunchCooperativeKernel(Kernel *kernel,
                                                void **arguments,
                                                size_t shared_size = 0,
                                                cudaStream_t stream = nullptr) {
-  const void *address = reinterpret_cast<const void *>(kernel);
-  if constexpr (std::is_function_v<Kernel>)
-    address = ::tanada::cuda::kernel_address(kernel);
   return ::tanada::cuda::launch_address(
-      {grid, block, shared_size, stream, true}, address, arguments);
+      {grid, block, shared_size, stream, true}, ::tanada::cuda::address_of(kernel), arguments);
 }
 
 typedef void (*cudaHostFn_t)(void *data);
