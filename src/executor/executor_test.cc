@@ -1,4 +1,5 @@
 #include "executor/launch_refusal.hpp"
+#include "executor/sanitizer.hpp"
 #include <tanada/device/detail/simt/host/executor.hpp>
 
 #include <gtest/gtest.h>
@@ -130,6 +131,36 @@ TEST(launch, keeps_as_many_blocks_resident_as_asked) {
                      },
                      {.resident_blocks = 8});
   EXPECT_TRUE(synchronize(simt::host::now_ns() + 20000000000ull));
+}
+
+// The stacks do not take all mappings that a process may have: the host can start threads.
+TEST(launch, keeps_blocks_with_many_threads_resident) {
+  if (simt::host::one_fiber_per_lane)
+    GTEST_SKIP() << "TSan supports too few fibers";
+  constexpr u32 blocks = 40, threads = 1024;
+  std::atomic<u32> arrived{0};
+  std::atomic<bool> go{false};
+  simt::host::launch(blocks,
+                     threads,
+                     [&] {
+                       this_block{}.sync();  // all lanes have started
+                       if (simt::thread_rank_in_block() == 0) {
+                         arrived++;
+                         while (!go.load())
+                           simt::pause();
+                       }
+                       this_block{}.sync();
+                     },
+                     {.resident_blocks = blocks});
+  while (arrived.load() < blocks)
+    std::this_thread::yield();
+  std::vector<std::thread> host_threads;
+  for (int i = 0; i < 100; i++)
+    EXPECT_NO_THROW(host_threads.emplace_back([&] { go = true; }));
+  go = true;
+  for (std::thread &host_thread : host_threads)
+    host_thread.join();
+  EXPECT_TRUE(synchronize(TND_NO_DEADLINE));
 }
 
 TEST(launch, takes_kernels_with_converted_arguments) {

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -143,6 +145,22 @@ namespace {
 constinit mutex pool_mutex;
 constinit fiber *pool_first TND_GUARDED_BY(pool_mutex) = nullptr;
 
+// A protected page splits its mapping, and a process may have 65,530 mappings. Further stacks have
+// no guard page: kernels with many threads in each of many blocks need more of them.
+constexpr u32 protected_count_max = 8192;
+constinit std::atomic<u32> protected_count{0};
+
+// Make an access to the page a fault. Linux 6.13 and later do so without another mapping.
+void guard_page(void *addr, u64 page_size) {
+#if !defined(MADV_GUARD_INSTALL)
+  constexpr int MADV_GUARD_INSTALL = 102;
+#endif
+  if (madvise(addr, page_size, MADV_GUARD_INSTALL) == 0)
+    return;
+  if (protected_count.fetch_add(1, std::memory_order_relaxed) < protected_count_max)
+    (void)mprotect(addr, page_size, PROT_NONE);
+}
+
 fiber *fiber_create(u64 stack_size) {
   u64 const page_size = u64(sysconf(_SC_PAGESIZE));
   u64 const mapped_size = (stack_size + page_size - 1) / page_size * page_size + page_size;
@@ -154,12 +172,12 @@ fiber *fiber_create(u64 stack_size) {
                     0);
   if (addr == MAP_FAILED) {
     std::fprintf(stderr,
-                 "tanada: insufficient memory for a kernel thread's stack of %llu bytes\n",
-                 mapped_size);
+                 "tanada: insufficient memory for a kernel thread's stack of %llu bytes: %s\n",
+                 mapped_size,
+                 std::strerror(errno));
     std::abort();
   }
-  // It fails only if the process has too many mappings. Stacks then have no guard page.
-  (void)mprotect(addr, page_size, PROT_NONE);
+  guard_page(addr, page_size);
   auto *created = new fiber;
   created->stack_low = static_cast<char *>(addr) + page_size;
   created->stack_size = mapped_size - page_size;
