@@ -700,7 +700,9 @@ TND_API TND_NODISCARD tnd_status tnd_pool_post(tnd_pool *pool,
  * Make progress and reap completions, waiting for the first one. Without requests in flight, the
  * call returns at once.
  *
- * @param timeout_ns relative; 0 does not wait.
+ * @param timeout_ns relative; 0 does not wait for replies. A GET that turns out to be of an object
+ * in several stripes, and a request that another server of a cluster has to serve, are carried out
+ * in the call, whatever the timeout.
  * @param count [out] completions written; 0 if no request completed in time.
  * @return TND_OK; completions report a broken connection.
  */

@@ -141,10 +141,9 @@ status session::on_locate(std::span<const std::byte> body) {
   return service_.cluster == nullptr ? status::protocol : locate(body);
 }
 
+// Commands of the command line try these requests at any pool, so a refusal is not logged.
 status session::require_cluster() {
-  return service_.cluster != nullptr
-             ? status::ok
-             : fail(status::not_supported, "this pool is one server: it belongs to no cluster");
+  return service_.cluster != nullptr ? status::ok : status::not_supported;
 }
 
 status session::on_cluster_status(std::span<const std::byte> body) {

@@ -135,12 +135,18 @@ result<segments::mapping *> segments::add(uint32_t segment, received_segment rec
   created->is_lasting = !seams::is_memory_file(created->file.get());
   has_lasting_ = has_lasting_ || created->is_lasting;
   created->used_tick = ++tick_;
-  if (about.size < small_size)
-    small_count_++;
   created->populated.resize((about.size + segment_populate_size - 1) / segment_populate_size);
+  return &replace(segment, std::move(created));
+}
+
+segments::mapping &segments::replace(uint32_t segment, std::shared_ptr<mapping> created) {
   auto &entry = mapped_[segment];
+  if (entry != nullptr && entry->size < small_size)
+    small_count_--;
+  if (created->size < small_size)
+    small_count_++;
   entry = std::move(created);
-  return entry.get();
+  return *entry;
 }
 
 // Fills the page table in advance, instead of one fault for each page.

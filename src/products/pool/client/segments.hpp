@@ -118,6 +118,7 @@ class segments {
   };
   result<mapping *> find(uint32_t segment);
   result<mapping *> add(uint32_t segment, received_segment received);
+  mapping &replace(uint32_t segment, std::shared_ptr<mapping> created);
   void unmap_small();
   // A separate read-only mapping of one piece, or else the segment's own.
   void *map_piece(const wire::pool::pool_extent &piece,

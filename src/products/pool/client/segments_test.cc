@@ -102,6 +102,14 @@ TEST_F(segments_of_client, memory_that_outlives_the_daemon_is_mapped_for_one_tra
   close(file);
 }
 
+// A daemon may lend the same segment again and again.
+TEST_F(segments_of_client, one_that_is_lent_again_counts_once) {
+  for (size_t i = 0; i < 2 * segments::small_count_max; i++)
+    (void)mapped_.add_for_device(5, lend(5).value());
+  use(1);
+  EXPECT_TRUE(mapped_.is_mapped(5));
+}
+
 TEST_F(segments_of_client, memory_of_the_daemon_stays_mapped) {
   use(1);
   mapped_.unmap_lasting();
