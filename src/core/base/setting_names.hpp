@@ -105,6 +105,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOL_SHARED_MEMORY",
     "TND_POOL_TIMEOUT",
     "TND_SHMEM_DEVICE_DIRECT",
+    "TND_SHMEM_DEVICE_PRIVATE",
     "TND_SHMEM_DEVICE_STRICT",
     "TND_SHMEM_DEVICE_TIMEOUT",
     "TND_SIMT_PREEMPT_PERMILLE",

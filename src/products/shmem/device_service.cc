@@ -31,18 +31,21 @@ static_assert(int(device::update_kind::add) == int(seams::fabric_atomic::add) &&
               int(device::update_kind::compare_swap) == int(seams::fabric_atomic::compare_swap) &&
               int(device::update_kind::fetch) == int(seams::fabric_atomic::fetch));
 
+status read_switch(const char *name, bool &value) {
+  constexpr std::string_view names[] = {"off", "on"};
+  uint32_t choice = value ? 1 : 0;
+  TND_TRY(environment_choice(name, names, choice));
+  value = choice == 1;
+  return status::ok;
+}
+
 }  // namespace
 
 status device_options::read_environment() {
   TND_TRY(environment_duration_ns("TND_SHMEM_DEVICE_TIMEOUT", timeout_ns));
-  constexpr std::string_view names[] = {"off", "on"};
-  uint32_t choice = is_direct ? 1 : 0;
-  TND_TRY(environment_choice("TND_SHMEM_DEVICE_DIRECT", names, choice));
-  is_direct = choice == 1;
-  choice = is_strict ? 1 : 0;
-  TND_TRY(environment_choice("TND_SHMEM_DEVICE_STRICT", names, choice));
-  is_strict = choice == 1;
-  return status::ok;
+  TND_TRY(read_switch("TND_SHMEM_DEVICE_DIRECT", is_direct));
+  TND_TRY(read_switch("TND_SHMEM_DEVICE_STRICT", is_strict));
+  return read_switch("TND_SHMEM_DEVICE_PRIVATE", takes_private);
 }
 
 device_service::device_service(onesided::job &job,
@@ -139,6 +142,7 @@ status device_service::set_view() {
   view_.me = job_.me();
   view_.count = job_.count();
   view_.timeout_ns = options_.timeout_ns;
+  view_.takes_private = options_.takes_private ? 1 : 0;
   view_.teams = teams_;
   view_.contexts = contexts_;
   return status::ok;

@@ -20,10 +20,11 @@ struct device_options {
   uint64_t timeout_ns = ~uint64_t{0};  // of each wait in a kernel
   bool is_direct =
       true;  // kernels access mapped PEs' memory directly; otherwise the host does everything
-  bool is_strict = false;  // kernels' local buffers must be memory of the job's devices
+  bool is_strict = false;      // kernels' local buffers must be memory of the job's devices
+  bool takes_private = false;  // see device::view
 
-  // Overrides the above by TND_SHMEM_DEVICE_TIMEOUT, TND_SHMEM_DEVICE_DIRECT and
-  // TND_SHMEM_DEVICE_STRICT. On failure there is a message.
+  // Overrides the above by TND_SHMEM_DEVICE_TIMEOUT, TND_SHMEM_DEVICE_DIRECT,
+  // TND_SHMEM_DEVICE_STRICT and TND_SHMEM_DEVICE_PRIVATE. On failure there is a message.
   status read_environment();
 };
 

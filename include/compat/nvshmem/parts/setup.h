@@ -92,10 +92,16 @@ inline void set_heap_size() {
   (void)setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", number, 0);
 }
 
+// Settings of Tanada that make calls behave as NVSHMEM's do.
+inline void set_behavior() {
+  set_heap_size();
+  (void)setenv("TND_SHMEM_DEVICE_PRIVATE", "on", 0);
+}
+
 inline int start_count = 0;
 
 inline int start(int thread_level, int *provided) {
-  set_heap_size();
+  set_behavior();
   int const wanted = SHMEM_DEVICE_HOST_INIT | SHMEM_DEVICE_KERNEL_INIT;
   int given = 0;
   if (shmem_init_thread(thread_level | wanted, &given) != 0)

@@ -99,6 +99,34 @@ void test_signals_of_kernels(const int *source, const peers &pes) {
   nvshmem_free(last);
 }
 
+__global__ void use_private_memory(int *memory, uint64_t *signal, int me) {
+  for (int i = 0; i < 4; i++)
+    nvshmem_int_p(memory + i, i, me);
+  nvshmem_int_put(memory + 4, memory, 4, me);
+  nvshmem_int_iput(memory + 8, memory, 2, 1, 4, me);
+  memory[12] = nvshmem_int_g(memory + 7, me);
+  nvshmem_int_atomic_add(memory + 12, 5, me);
+  nvshmem_int_put_signal(memory + 13, memory + 2, 1, signal, 3, NVSHMEM_SIGNAL_SET, me);
+}
+
+// Calls of kernels to the own PE accept memory that is not symmetric, as programs that run a
+// reference by themselves expect.
+void test_private_memory(const peers &pes) {
+  constexpr int expected[14] = {0, 1, 2, 3, 0, 1, 2, 3, 0, 0, 1, 0, 8, 2};
+  int *memory = nullptr;
+  uint64_t *signal = nullptr;
+  CHECK_CUDA(cudaMalloc(&memory, sizeof expected));
+  CHECK_CUDA(cudaMemset(memory, 0, sizeof expected));
+  CHECK_CUDA(cudaMalloc(&signal, sizeof *signal));
+  use_private_memory<<<1, 1>>>(memory, signal, pes.me);
+  CHECK_CUDA(cudaDeviceSynchronize());
+  for (int i = 0; i < 14; i++)
+    CHECK(element(memory, i) == expected[i]);
+  CHECK(element(signal, 0) == 3);
+  CHECK_CUDA(cudaFree(memory));
+  CHECK_CUDA(cudaFree(signal));
+}
+
 void test_host_code(const int *source, const peers &pes) {
   int *const target = symmetric_array(count, -1);
   nvshmem_int_put(target, source, 16, pes.next);
@@ -147,6 +175,7 @@ int main() {
   test_puts_of_kernels(source, pes);
   test_gets_of_kernels(source, pes);
   test_signals_of_kernels(source, pes);
+  test_private_memory(pes);
   test_host_code(source, pes);
   test_streams(source, pes);
   nvshmem_free(source);

@@ -149,8 +149,10 @@ struct view {
   int me, count;
   u8 *control;  // of this PE
   u32 box_size;
-  u32 has_unmapped;  // some PE's memory is not mapped
-  u64 timeout_ns;    // of each wait; ~0: none
+  u32 has_unmapped;   // some PE's memory is not mapped
+  u64 timeout_ns;     // of each wait; ~0: none
+  u32 takes_private;  // calls for this PE accept memory outside of its heap
+  u32 reserved;
   live_state *live;
   const team_entry *teams;
   const context_entry *contexts;

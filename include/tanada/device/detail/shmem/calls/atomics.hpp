@@ -148,7 +148,7 @@ TND_DEVICE inline status put_signal(Group group,
   status code = find(context, target, size, pe, remote);
   if (code == status::ok && word_of(signal) % 8 != 0)
     code = status::fault;
-  if (code == status::ok && !is_symmetric(signal, 8))
+  if (code == status::ok && !is_accessible(signal, 8, remote.pe))
     code = status::range;
   if (code == status::ok && u32(operation) > 1)
     code = status::invalid;

@@ -205,12 +205,18 @@ TND_DEVICE inline bool rows_are_symmetric(const T *first, long long stride, u64 
   return is_symmetric(first, sizeof(T)) && is_symmetric(last, sizeof(T));
 }
 
+template <class T>
+TND_DEVICE inline bool rows_are_accessible(const T *first, long long stride, u64 count, int pe) {
+  return rows_are_symmetric(first, stride, count) ||
+         (pe == job_view().me && job_view().takes_private != 0);
+}
+
 template <class Group, class T>
 TND_DEVICE inline status put_rows(
     Group group, u64 context, T *target, const T *source, strides stride, u64 count, int pe) {
   pe_address remote;
   status code = find(context, target, 0, pe, remote);
-  if (code == status::ok && !rows_are_symmetric(target, stride.target, count))
+  if (code == status::ok && !rows_are_accessible(target, stride.target, count, remote.pe))
     code = status::range;
   if (code != status::ok)
     return failed(group, code, site::iput, target, pe);
@@ -232,7 +238,7 @@ TND_DEVICE inline status get_rows(
     Group group, u64 context, T *target, const T *source, strides stride, u64 count, int pe) {
   pe_address remote;
   status code = find(context, source, 0, pe, remote);
-  if (code == status::ok && !rows_are_symmetric(source, stride.source, count))
+  if (code == status::ok && !rows_are_accessible(source, stride.source, count, remote.pe))
     code = status::range;
   if (code != status::ok)
     return failed(group, code, site::iget, source, pe);
