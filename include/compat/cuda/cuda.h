@@ -66,8 +66,8 @@ typedef enum CUdevice_attribute_enum {
 
 inline CUresult cuDeviceGet(CUdevice *device, int ordinal) {
   *device = ordinal;
-  return ordinal >= 0 && ordinal < ::tanada::cuda::device_count ? CUDA_SUCCESS
-                                                                : CUDA_ERROR_INVALID_DEVICE;
+  return ordinal >= 0 && ordinal < ::tanada::cuda::device_count_max ? CUDA_SUCCESS
+                                                                    : CUDA_ERROR_INVALID_DEVICE;
 }
 inline CUresult cuDeviceGetCount(int *count) {
   (void)cudaGetDeviceCount(count);

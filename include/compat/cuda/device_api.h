@@ -46,7 +46,20 @@ enum cudaFuncAttribute {
 namespace tanada::cuda {
 
 // cudaSetDevice(number of the PE on its node) is how programs choose.
-inline constexpr int device_count = 256;
+inline constexpr int device_count_max = 256;  // numbers that a program may select
+
+// As many as the launcher has started processes on the node, so that each has its own, and programs
+// find as many devices as processes.
+inline int device_count() {
+  for (const char *name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"}) {
+    const char *const text = getenv(name);
+    int const count = text != nullptr ? atoi(text) : 0;
+    if (count > 0 && count <= device_count_max)
+      return count;
+  }
+  return device_count_max;
+}
 inline thread_local int current_device = 0;
 
 inline int processor_count() {
@@ -57,11 +70,11 @@ inline int processor_count() {
 }  // namespace tanada::cuda
 
 inline cudaError_t cudaGetDeviceCount(int *count) {
-  *count = ::tanada::cuda::device_count;
+  *count = ::tanada::cuda::device_count();
   return cudaSuccess;
 }
 inline cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= ::tanada::cuda::device_count)
+  if (device < 0 || device >= ::tanada::cuda::device_count_max)
     return ::tanada::cuda::result(cudaErrorInvalidDevice);
   ::tanada::cuda::current_device = device;
   return cudaSuccess;
@@ -71,7 +84,7 @@ inline cudaError_t cudaGetDevice(int *device) {
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
-  if (device < 0 || device >= ::tanada::cuda::device_count)
+  if (device < 0 || device >= ::tanada::cuda::device_count_max)
     return ::tanada::cuda::result(cudaErrorInvalidDevice);
   *properties = cudaDeviceProp{};
   snprintf(properties->name, sizeof properties->name, "Tanada host executor");

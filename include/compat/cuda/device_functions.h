@@ -2,7 +2,7 @@
 // executor. Not for direct inclusion.
 #pragma once
 
-#include <math.h>
+#include "device_math.h"
 
 #include <tanada/device/detail/simt/thread.hpp>
 
@@ -107,16 +107,6 @@ template <class T>
 inline T __ldcg(const T *addr) {
   return *addr;
 }
-inline float rsqrtf(float value) {
-  return 1.0f / sqrtf(value);
-}
-inline double rsqrt(double value) {
-  return 1.0 / sqrt(value);
-}
-inline float __fdividef(float first, float second) {
-  return first / second;
-}
-
 // In nanoseconds: cudaDeviceProp::clockRate is a gigahertz.
 inline long long clock64() {
   return static_cast<long long>(::tanada::simt::host::now_ns());

@@ -38,6 +38,17 @@ def test_a_template_is_registered_where_its_address_is_taken():
     )
 
 
+def test_kernels_of_one_name_are_told_apart_by_their_parameters():
+    text = translated(
+        "__global__ void k(int *a);\n"
+        + KERNEL
+        + "__global__ void k(float a, int b = 2) {} void host() { k<<<1, 2>>>(f, 3); }"
+    )
+    assert "kernel_address(static_cast<void (*)(int *a, int b)>(&k))" in text
+    assert "kernel_address(static_cast<void (*)(float a, int b )>(&k))" in text
+    assert "call_deduced([](auto... values) { k(values...); }, f, 3)" in text
+
+
 @pytest.mark.parametrize(
     "launch, call",
     [
@@ -117,3 +128,31 @@ def test_options_of_nvcc():
     )
     assert command.sources == ["a.cu"] and command.output == "a.o" and command.stops == "-c"
     assert command.options == ["-fPIC", "-g", "-O2", "-Ix", "-std=c++17"]
+
+
+def chosen_compiler(monkeypatch, *words, **environment):
+    for name in ("TANADA_NVCC_CXX", "CXX"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    return tanada_nvcc.compiler(tanada_nvcc.Command([*words, "a.cu"]).compiler)
+
+
+def test_the_compiler_is_that_of_the_environment_or_of_ccbin(monkeypatch, tmp_path):
+    other = tmp_path / "g++"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    assert chosen_compiler(monkeypatch, f"-ccbin={other}", CXX="c++") == [str(other)]
+    assert chosen_compiler(monkeypatch, "-ccbin", str(tmp_path)) == [str(other)]
+    assert chosen_compiler(monkeypatch, f"-ccbin={other}", TANADA_NVCC_CXX="g++ -m64") == [
+        "g++",
+        "-m64",
+    ]
+    assert chosen_compiler(monkeypatch, CXX="g++") == ["g++"]
+    with pytest.raises(SystemExit, match="-ccbin missing-c.*no such compiler"):
+        chosen_compiler(monkeypatch, "-ccbin=missing-c++")
+
+
+def test_kernels_are_not_compiled_to_modules():
+    with pytest.raises(SystemExit, match="--ptx: there are no modules"):
+        tanada_nvcc.Command(["--ptx", "a.cu"])

@@ -1,6 +1,7 @@
 // CUDA's runtime on the host executor: memory, streams, events, launches in each form, warps,
 // shared memory, atomics, grids that synchronize, and half precision. One process.
 #include <cooperative_groups.h>
+#include <cub/cub.cuh>
 #include <cuda_bf16.h>
 #include <cuda.h>
 #include <math.h>
@@ -51,6 +52,14 @@ __global__ void scale(T *numbers, T summand) {
   copies[threadIdx.x] = numbers[threadIdx.x];
   __syncthreads();
   numbers[threadIdx.x] = copies[blockDim.x - 1 - threadIdx.x] * Factor + summand;
+}
+
+// Two kernels of one name.
+__global__ void add_to(int *target, int value) {
+  *target += value;
+}
+__global__ void add_to(int *target, const int *value, int factor = 2) {
+  *target += *value * factor;
 }
 
 #define DEFINE_SETTER(NAME, VALUE)    \
@@ -119,6 +128,9 @@ static void test_launches() {
   set_seven<<<2, 1>>>(sum + 0 * threads);
   CHECK(cudaDeviceSynchronize() == cudaSuccess && cudaGetLastError() == cudaSuccess);
   CHECK(sum[0] == 7 && sum[1] == 7);
+  add_to<<<1, 1>>>(sum, 3);
+  add_to<<<1, 1>>>(sum, sum + 1);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess && sum[0] == 24);
   CHECK(cudaMemcpy(host, numbers, sizeof host, cudaMemcpyDeviceToHost) == cudaSuccess);
   for (int i = 0; i < threads; i++)
     CHECK(host[i] == 2 * (3 * i + 1));
@@ -191,10 +203,54 @@ static void test_streams() {
   CHECK(cudaStreamDestroy(stream) == cudaSuccess && cudaFree(memory) == cudaSuccess);
   int device = -1, count = 0;
   CHECK(cudaSetDevice(1) == cudaSuccess && cudaGetDevice(&device) == cudaSuccess && device == 1);
-  CHECK(cudaGetDeviceCount(&count) == cudaSuccess && count > 1);
+  CHECK(cudaGetDeviceCount(&count) == cudaSuccess && count == 1);  // of one process
   CHECK(cudaSetDevice(-1) == cudaErrorInvalidDevice);
   CUmodule module = NULL;
   CHECK(cuModuleLoad(&module, "kernels.cubin") == CUDA_ERROR_NOT_SUPPORTED);
+}
+
+__global__ void reduce(const int *numbers, int *results) {
+  using block_reduce = cub::BlockReduce<int, 16, cub::BLOCK_REDUCE_WARP_REDUCTIONS, 6>;
+  using warp_reduce = cub::WarpReduce<int>;
+  using part_reduce = cub::WarpReduce<int, 8>;
+  __shared__ typename block_reduce::TempStorage block_storage;
+  __shared__ typename warp_reduce::TempStorage warp_storage[3];
+  __shared__ typename part_reduce::TempStorage part_storage[12];
+  int const i = threadIdx.x + blockDim.x * threadIdx.y;
+  int const sum = block_reduce(block_storage).Sum(numbers[i]);
+  __syncthreads();
+  int pair[2] = {numbers[i], -numbers[i]};
+  int const least = block_reduce(block_storage).Reduce(pair, cub::Min{});
+  __syncthreads();
+  int const first_sum = block_reduce(block_storage).Sum(numbers[i], 3);
+  int const largest = warp_reduce(warp_storage[i / 32]).Reduce(numbers[i], cub::Max{});
+  int const part = part_reduce(part_storage[i / 8]).Sum(numbers[i]);
+  if (i == 0) {
+    results[0] = sum;
+    results[1] = least;
+    results[2] = first_sum;
+  }
+  if (i % 32 == 0)
+    results[3 + i / 32] = largest;
+  if (i % 8 == 0)
+    results[6 + i / 8] = part;
+}
+
+static void test_reductions() {
+  int numbers[threads], results[18], *memory = NULL;
+  for (int i = 0; i < threads; i++)
+    numbers[i] = i;
+  CHECK(cudaMalloc(&memory, sizeof numbers + sizeof results) == cudaSuccess);
+  CHECK(cudaMemcpy(memory, numbers, sizeof numbers, cudaMemcpyHostToDevice) == cudaSuccess);
+  reduce<<<1, dim3(16, 6)>>>(memory, memory + threads);
+  CHECK(cudaMemcpy(results, memory + threads, sizeof results, cudaMemcpyDeviceToHost) ==
+        cudaSuccess);
+  CHECK(results[0] == threads * (threads - 1) / 2 && results[1] == 1 - threads && results[2] == 3);
+  for (int warp = 0; warp < 3; warp++)
+    CHECK(results[3 + warp] == 32 * warp + 31);
+  for (int part = 0; part < 12; part++)
+    CHECK(results[6 + part] == 64 * part + 28);
+  CHECK(cudaFree(memory) == cudaSuccess);
 }
 
 static void test_numbers() {
@@ -209,6 +265,14 @@ static void test_numbers() {
   CHECK(float(__nv_bfloat16(1.0f + 1.0f / 256)) == 1.0f);
   CHECK(float(__nv_bfloat16(1.0f + 3.0f / 256)) == 1.0f + 1.0f / 64);
   CHECK(float(half(0.25f) + half(0.5f)) == 0.75f);
+  CHECK(__int_as_float(0x40490fdb) > 3.14159f && __float_as_uint(-0.0f) == 0x80000000u);
+  CHECK(__hiloint2double(__double2hiint(-2.5), __double2loint(-2.5)) == -2.5);
+  CHECK(__brev(0x80000001u) == 0x80000001u && __brev(2) == 0x40000000u);
+  CHECK(__mulhi(-(1 << 30), 8) == -2 && __umulhi(1u << 31, 6) == 3);
+  CHECK(__umul64hi(1ull << 63, 6) == 3 && __float2int_rn(2.5f) == 2 && __float2int_ru(2.1f) == 3);
+  CHECK(__int2float_rd(16777217) == 16777216.0f && __int2float_ru(16777217) == 16777218.0f);
+  CHECK(__int2float_rz(-16777217) == -16777216.0f && __int2float_rn(16777219) == 16777220.0f);
+  CHECK(__saturatef(NAN) == 0 && __saturatef(7) == 1 && rsqrtf(4) == 0.5f);
   CHECK(max(size_t{1}, sizeof(double) / 16) == 1 && min(2, 3u) == 2u);
 }
 
@@ -216,6 +280,7 @@ int main() {
   test_launches();
   test_lanes();
   test_streams();
+  test_reductions();
   test_numbers();
   return failures == 0 ? 0 : 1;
 }
