@@ -12,9 +12,33 @@ namespace {
 
 constexpr u64 small_size = 16u << 10;
 
+// What the kernel reports: failures, when its first call began and its last one ended, and the sums
+// of the times of its calls.
+struct small_times {
+  u32 failures, reserved;
+  u64 negated_begin_ns, end_ns;  // negated: memory begins as zeros
+  u64 open_ns, read_ns, close_ns;
+};
+
+TND_DEVICE void add(u64 &sum, u64 amount) {
+  (void)tanada::simt::device_atomic<u64>(sum).fetch_add_relaxed(amount);
+}
+
+TND_DEVICE void raise_to(u64 &maximum, u64 value) {
+  tanada::simt::device_atomic<u64> const word(maximum);
+  for (u64 observed = word.load_relaxed(); observed < value;)
+    if (word.compare_exchange_relaxed(observed, value))
+      return;
+}
+
 // Warps take files in turn: those named prefix.00000 and so on.
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(
-    gfile_ref files, text prefix, u32 length, u32 count, char *urls, u8 *target, u32 *failures) {
+TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(gfile_ref files,
+                                                        text prefix,
+                                                        u32 length,
+                                                        u32 count,
+                                                        char *urls,
+                                                        u8 *target,
+                                                        small_times *times) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;
   u64 const warps = u64(tanada::simt::grid_size_x()) * tanada::simt::block_thread_count() /
@@ -31,17 +55,29 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_small_files(
       url[length + 5] = 0;
     }
     int fd = -1;
+    u64 const begin_ns = tanada::simt::now_ns();
     status code = gopen(warp, files, url, O_RDONLY, &fd);
+    u64 const opened_ns = tanada::simt::now_ns();
+    u64 read_ns = opened_ns;
     if (code == status::ok) {
       tanada::gio_result const read =
           gread(warp, files, fd, target + file * small_size, 0, small_size);
+      read_ns = tanada::simt::now_ns();
       code = read.size == small_size ? read.status : status::io;
       status const closed = gclose(warp, files, fd);
       if (code == status::ok)
         code = closed;
     }
-    if (code != status::ok && warp.rank() == 0)
-      (void)tanada::simt::device_atomic<u32>(*failures).fetch_add_relaxed(1);
+    if (warp.rank() != 0)
+      continue;
+    u64 const end_ns = tanada::simt::now_ns();
+    add(times->open_ns, opened_ns - begin_ns);
+    add(times->read_ns, read_ns - opened_ns);
+    add(times->close_ns, end_ns - read_ns);
+    raise_to(times->negated_begin_ns, ~begin_ns);
+    raise_to(times->end_ns, end_ns);
+    if (code != status::ok)
+      (void)tanada::simt::device_atomic<u32>(times->failures).fetch_add_relaxed(1);
   }
 }
 
@@ -85,7 +121,7 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
   config.device = examples::gfile_device;
   instance on{config};
   examples::device_array<char> urls(warps * sizeof text::bytes);
-  examples::device_array<u32> failures(1);
+  examples::device_array<small_times> times(1);
   text const prefix{all.prefix()};
   double const start = now_s();
   tanada::simt::launch(dim3(blocks),
@@ -97,18 +133,26 @@ double seconds_by_kernel(const small_files &all, u32 count, examples::device_arr
                        count,
                        urls.data(),
                        target.data(),
-                       failures.data());
+                       times.data());
   on.wait();
   double const took = now_s() - start;
   tnd_gfile_statistics const seen = on.statistics();
+  small_times const sums = times.to_host()[0];
+  std::fprintf(stderr,
+               "    %.1f ms, in kernels %.1f; us a call: gopen %.1f, gread %.1f, gclose %.1f\n",
+               took * 1e3,
+               double(sums.end_ns - ~sums.negated_begin_ns) / 1e6,
+               double(sums.open_ns) / count / 1e3,
+               double(sums.read_ns) / count / 1e3,
+               double(sums.close_ns) / count / 1e3);
   std::fprintf(stderr,
                "    %.1f k/s, %llu requests, %llu host hits, %llu misses\n",
                count / took / 1e3,
                (unsigned long long)seen.requests,
                (unsigned long long)seen.host_hits,
                (unsigned long long)seen.misses);
-  if (failures.to_host()[0] != 0)
-    throw std::runtime_error(std::to_string(failures.to_host()[0]) + " small files were not read");
+  if (sums.failures != 0)
+    throw std::runtime_error(std::to_string(sums.failures) + " small files were not read");
   for (u32 i = 0; i < count; i += 97) {
     u64 word = 0;
     examples::copy_to_host(&word, target.data() + i * small_size + 8, 8);
