@@ -132,6 +132,30 @@ TND_DEVICE inline void copy_text(char *target, const char *text) {
   }
 }
 
+// Up to 8 bytes of the text as a word. `has_end` is set if the terminating zero is among them.
+TND_DEVICE inline u64 text_word(const char *text, bool &has_end) {
+  u64 word = 0;
+  for (u32 i = 0; i < sizeof word; i++) {
+    u64 const letter = u8(text[i]);
+    has_end = letter == 0;
+    if (has_end)
+      break;
+    word |= letter << 8 * i;
+  }
+  return word;
+}
+
+// As copy_text(), to a slot of the ring. Stores of single bytes to host memory would cross PCIe one
+// by one. The bytes after the text, up to a multiple of 16, become zero.
+TND_DEVICE_CALL inline void post_text(u64 *target, const char *text) {
+  bool has_end = false;
+  for (u32 i = 0; !has_end; i += 2) {
+    u64 const first = text_word(text + i * sizeof(u64), has_end);
+    u64 const second = has_end ? 0 : text_word(text + (i + 1) * sizeof(u64), has_end);
+    simt::store_pair(reinterpret_cast<u64(&)[2]>(target[i]), {first, second});
+  }
+}
+
 // Send a request to the host and wait; leader only. Words of the answer go to `words`.
 struct simple_request {
   op operation;
@@ -155,7 +179,7 @@ TND_DEVICE_CALL inline status call(device_state &state,
   for (u32 i = 0; i < 3; i++)
     body.words[i] = request.words[i];
   if (text != nullptr)
-    copy_text(state.ring.text(ticket), text);
+    post_text(state.ring.list(ticket), text);
   if (request.is_change)
     (void)simt::device_word<u32>(state.changes_posted).fetch_add_relaxed(1);
   state.ring.post(ticket);
