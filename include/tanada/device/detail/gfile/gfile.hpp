@@ -120,17 +120,37 @@ read_by_request(Group group, gfile_ref files, const read_call &request, const re
 
 inline constexpr u64 not_resident = ~u64{0};
 
-// The short path of a miss. The size is not_resident if the call needs the long path.
+// The end of a short path. The size is not_resident if the call needs the long path.
+template <class Group>
+TND_DEVICE inline transfer_result result_of(Group group,
+                                            gfile_ref files,
+                                            const read_call &request,
+                                            miss_outcome outcome) {
+  if (!outcome.is_done)
+    return {status::ok, not_resident};
+  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
+  end_range(group, files, call, outcome.status);
+  return {outcome.status, outcome.status == status::ok ? request.size : 0};
+}
+
+// The short path of a miss.
 template <class Group>
 TND_DEVICE_CALL transfer_result
 read_missing(Group group, gfile_ref files, const read_call &request, const read_view &view) {
-  miss_outcome const miss =
-      read_missing_page(group, state_of(files), request, view, files.timeout_ns);
-  if (!miss.is_done)
-    return {status::ok, not_resident};
-  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
-  end_range(group, files, call, miss.status);
-  return {miss.status, miss.status == status::ok ? request.size : 0};
+  return result_of(group,
+                   files,
+                   request,
+                   read_missing_page(group, state_of(files), request, view, files.timeout_ns));
+}
+
+// The short path of a page in the host tier.
+template <class Group>
+TND_DEVICE_CALL transfer_result
+read_from_host(Group group, gfile_ref files, const read_call &request, const read_view &view) {
+  return result_of(group,
+                   files,
+                   request,
+                   read_host_page(group, state_of(files), request, view, files.timeout_ns));
 }
 
 // The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
@@ -235,9 +255,8 @@ gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) 
   if (read_size != d::not_resident)
     return {status::ok, read_size};
   d::read_call const request{fd, buffer, offset, size};
-  d::transfer_result result{status::ok, d::not_resident};
-  if (view.expects_miss())
-    result = d::read_missing(group, files, request, view);
+  d::transfer_result result = view.expects_miss() ? d::read_missing(group, files, request, view)
+                                                  : d::read_from_host(group, files, request, view);
   if (result.size == d::not_resident)
     result = d::read_by_request(group, files, request, view);
   return {result.status, result.size};

@@ -27,10 +27,10 @@ TND_DEVICE inline bool allows(u32 flags, direction dir) {
   return (flags & access_mask) != (dir == direction::read ? 1 : 0);
 }
 
-// What a read needs from the view of its file: the size word, then the key, whether a miss is
-// expected (see node::missing), and the node. A key of 0 means that the call needs the long path.
+// What a read needs from the view of its file: the size word, then the key, what a miss is expected
+// to be (see node::missing), and the node. A key of 0 means that the call needs the long path.
 struct read_view {
-  static constexpr u32 missing = 1u << 31;
+  static constexpr u32 missing = 1u << 31, windowed = 1u << 30;
   simt::word_pair words{0, 0};
 
   TND_DEVICE bool is_known() const {
@@ -46,10 +46,13 @@ struct read_view {
     return u32(words.second >> 32);
   }
   TND_DEVICE u32 node() const {
-    return u32(words.second) & ~missing;
+    return u32(words.second) & ~(missing | windowed);
   }
   TND_DEVICE bool expects_miss() const {
     return (u32(words.second) & missing) != 0;
+  }
+  TND_DEVICE bool is_windowed() const {
+    return (u32(words.second) & windowed) != 0;
   }
 };
 
@@ -75,8 +78,10 @@ TND_DEVICE inline read_view view_of(device_state &state, int fd) {
   u64 const doubt = load_relaxed(file_node.doubt);
   u64 const size = load_relaxed(file_node.size);
   u64 const view = load_relaxed(file_node.view);
-  bool const is_miss_expected = load_relaxed(file_node.missing) == u32(miss_expectation::miss);
-  u32 const missing = is_miss_expected ? read_view::missing : 0;
+  u32 const expected = load_relaxed(file_node.missing);
+  u32 const missing = expected == u32(miss_expectation::miss)       ? read_view::missing
+                      : expected == u32(miss_expectation::windowed) ? read_view::windowed
+                                                                    : 0;
   bool const is_mapped = mapping >> 32 == view >> 32 && u32(mapping) != 0;
   if (!is_size_of(size, u32(view)) || in_doubt(doubt) || is_mapped)
     return {};

@@ -12,6 +12,11 @@ class warp_claim {
  public:
   // All lanes call; the result is equal in all of them.
   TND_DEVICE_CALL static begin_result begin(table_ref<Scope> table, u64 key) {
+    return begin_at_once(table, key);
+  }
+
+  // As begin(), inlined: loads that the caller has issued stay in flight meanwhile.
+  TND_DEVICE static begin_result begin_at_once(const table_ref<Scope> &table, u64 key) {
     simt::whole_warp const warp{};
     u32 const set = table.set_of(key);
     bool is_locked = false;
