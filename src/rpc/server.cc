@@ -68,32 +68,45 @@ uint32_t server::poll(uint32_t share, handler &target) {
   TND_ASSERT(share < share_count);
   uint32_t event_count = poll_loans(share, target);
   prefetch(share);
+  arrival arrived[slots_per_share];
+  uint32_t arrived_count = 0;
   for (uint32_t slot = share * slots_per_share; slot < (share + 1) * slots_per_share; slot++) {
-    uint32_t const posted = system_atomic<u32>(mail_.posted[slot]).load_acquire();
-    if (posted == dispatched_[slot])
+    arrival &next = arrived[arrived_count];
+    next.slot = slot;
+    next.posted = system_atomic<u32>(mail_.posted[slot]).load_acquire();
+    if (next.posted == dispatched_[slot] || !is_ready(slot, target, event_count))
       continue;
-    // The kernel reuses a slot only after its previous request is answered and its loan returned.
-    // The return may be newer than the poll of loans above. Otherwise the mailbox is corrupt, and
-    // the slot keeps one request at a time.
-    if ((pending_[share] & slot_bit(slot)) != 0)
+    next.body = {};
+    if (!take_request(slot, next.posted, next.body))
       continue;
-    if ((loaned_[share].load(std::memory_order_relaxed) & slot_bit(slot)) != 0) {
-      event_count += poll_loans(share, target);
-      if ((loaned_[share].load(std::memory_order_relaxed) & slot_bit(slot)) != 0)
-        continue;
-    }
-    request new_request{};
-    if (!take_request(slot, posted, new_request))
-      continue;
-    dispatched_[slot] = posted;
-    pending_[share] |= slot_bit(slot);
-    const char *text = mail_.texts[slot];
-    traced_.received(
-        slot, new_request.op, new_request.file, {new_request.words[0], new_request.words[1]});
-    target.on_request(slot, new_request, {text, (posted & 1) != 0 ? 0 : strnlen(text, text_size)});
-    event_count++;
+    target.on_arrival(next.body);
+    arrived_count++;
   }
-  return event_count;
+  for (uint32_t i = 0; i < arrived_count; i++)
+    dispatch(arrived[i], target);
+  return event_count + arrived_count;
+}
+
+// Whether the slot's previous request is answered and its loan returned. A kernel reuses the slot
+// only after that. The return may be newer than the poll of loans at the beginning of poll(), and
+// is then handled here. Otherwise the mailbox is corrupt, and the slot keeps one request at a time.
+bool server::is_ready(u32 slot, handler &target, uint32_t &event_count) {
+  uint32_t const share = slot / slots_per_share;
+  if ((pending_[share] & slot_bit(slot)) != 0)
+    return false;
+  if ((loaned_[share].load(std::memory_order_relaxed) & slot_bit(slot)) == 0)
+    return true;
+  event_count += poll_loans(share, target);
+  return (loaned_[share].load(std::memory_order_relaxed) & slot_bit(slot)) == 0;
+}
+
+void server::dispatch(const arrival &next, handler &target) {
+  u32 const slot = next.slot;
+  dispatched_[slot] = next.posted;
+  pending_[slot / slots_per_share] |= slot_bit(slot);
+  const char *text = mail_.texts[slot];
+  traced_.received(slot, next.body.op, next.body.file, {next.body.words[0], next.body.words[1]});
+  target.on_request(slot, next.body, {text, (next.posted & 1) != 0 ? 0 : strnlen(text, text_size)});
 }
 
 // Prefetch all requests of a share together, because what kernels have written must come from

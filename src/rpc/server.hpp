@@ -27,6 +27,8 @@ class server {
  public:
   // Receives requests and returned loans in poll().
   struct handler {
+    // A request that on_request() will soon receive: memory that it needs may be fetched meanwhile.
+    virtual void on_arrival(const request &) {}
     // A new request, which must be answered exactly once, now or later. `text` ends before the
     // first zero byte and has at most text_size bytes. A kernel may overwrite its memory, so read
     // it only once.
@@ -61,7 +63,16 @@ class server {
   bool is_canceled(u32 slot) const;
 
  private:
+  // A request that was taken from its slot, and the value of `posted` that announced it.
+  struct arrival {
+    u32 slot;
+    u32 posted;
+    request body;
+  };
+
   bool has_work(uint32_t share) const;
+  bool is_ready(u32 slot, handler &target, uint32_t &event_count);
+  void dispatch(const arrival &next, handler &target);
   uint32_t poll_loans(uint32_t share, handler &target);
   void prefetch(uint32_t share) const;
   bool take_request(u32 slot, u32 posted, request &new_request) const;

@@ -27,6 +27,7 @@ core::core(const core_options &options,
       clock_{clock},
       mapper_{mapper},
       frame_infos_(frames.host.count() + frames.window.count()),
+      written_frames_(frame_infos_.size()),
       grants_(rpc::slot_count),
       waits_(rpc::slot_count),
       list_operations_(rpc::slot_count),
@@ -69,25 +70,38 @@ std::unique_ptr<operation> core::make(operation::kind op_kind, record &file) {
   return io;
 }
 
+// Empty the members that a read does not use.
+void core::clear_rare(operation &done) {
+  done.segments.clear();
+  done.pages.clear();
+  done.reads.clear();
+  done.posted_count = 0;
+  done.bounce.reset();
+  done.access.reset();
+  done.request = {};
+  std::vector<seams::store_buffer> buffers = std::move(done.body.buffers);
+  done.body = {};
+  done.body.buffers = std::move(buffers);
+  done.result = {};
+}
+
 // Keep the operation, emptied, for reuse.
 void core::recycle(std::unique_ptr<operation> done) {
   if (spare_operations_.size() >= spare_count_max ||
       done->body.buffers.capacity() > spare_buffers_max ||
       done->segments.capacity() > spare_buffers_max)
     return;
+  // A read has used few of the members, and the lines of the others are not in the cache.
+  if (done->type != operation::kind::read)
+    clear_rare(*done);
   done->frames.clear();
-  done->segments.clear();
-  done->pages.clear();
-  done->reads.clear();
-  done->posted_count = 0;
-  done->bounce.reset();
-  done->access.reset();
   done->handle = nullptr;
-  std::vector<seams::store_buffer> buffers = std::move(done->body.buffers);
-  buffers.clear();
-  done->body = {};
-  done->body.buffers = std::move(buffers);
-  done->result = {};
+  done->body.buffers.clear();
+  done->body.kind = seams::store_op_kind::read;
+  done->body.deadline_ns = ~uint64_t{0};
+  done->body.offset = 0;
+  done->result.code = status::ok;
+  done->result.size = 0;
   spare_operations_.push_back(std::move(done));
 }
 
@@ -100,6 +114,21 @@ void core::post(std::unique_ptr<operation> io) {
   io->body.op_id = reinterpret_cast<uint64_t>(io.get());
   in_flight_count_++;
   outbox_.push_back(std::move(io));
+}
+
+// Fetch what a read of a page that is in no frame will need first: the page's set, and the frames
+// of which one will be taken.
+void core::on_arrival(const rpc::request &received) {
+  if (op(received.op) != op::read || received.file >= files_.size())
+    return;
+  record const &file = files_[received.file];
+  if (file.direct || received.words[0] > tier::page_index_max)
+    return;
+  u64 const key = tier::page_key(file.key, received.words[0]);
+  frames_.host.prefetch(key);
+  uint32_t const first = frames_.host.first_of_set(key);
+  for (uint32_t way = 0; way < frames_.host.ways(); way++)
+    __builtin_prefetch(&frame_infos_[first + way], 1);
 }
 
 void core::on_request(u32 slot, const rpc::request &received, std::string_view text) {

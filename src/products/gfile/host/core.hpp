@@ -143,6 +143,7 @@ class core final : public rpc::server::handler {
        mapper *mapper);
   ~core();
 
+  void on_arrival(const rpc::request &received) override;
   void on_request(u32 slot, const rpc::request &received, std::string_view text) override;
   void on_finished(u32 slot, bool canceled) override;
   void on_completion(std::unique_ptr<operation> done, seams::store_completion &&result);
@@ -206,20 +207,25 @@ class core final : public rpc::server::handler {
     bool writes = false;
     byte_range range{0, 0};
   };
-  struct frame_info {
-    uint32_t file = 0;
+  // One cache line: pages come in any order, so each frame's line comes from memory.
+  struct alignas(64) frame_info {
     uint64_t page = 0;
-    bool whole = false;    // every byte is valid
+    uint32_t file = 0;
+    uint32_t valid_size = 0;  // bytes of a page that the store returned
+    u32 first_waiter = rpc::no_slot, last_waiter = rpc::no_slot;
+    uint32_t write_pins = 0;        // write grants
+    uint32_t writes_in_flight = 0;  // write-backs
+    bool whole = false;             // every byte is valid
     bool filling = false;  // the rest of a partial page is being read, or waits to be merged
     bool write_failed = false;
     bool has_tail = false;  // bytes of other files follow valid_size, which is the end of the file
-    uint32_t valid_size = 0;        // bytes of a page that the store returned
-    uint32_t write_pins = 0;        // write grants
-    uint32_t writes_in_flight = 0;  // write-backs
-    uint64_t dirty_since_ns = 0;
     range_set dirty;
+  };
+  static_assert(sizeof(frame_info) == 64);
+  // What only frames have that kernels write to.
+  struct written_frame {
+    uint64_t dirty_since_ns = 0;
     std::unique_ptr<std::byte[]> fill;  // read, not merged yet
-    u32 first_waiter = rpc::no_slot, last_waiter = rpc::no_slot;
   };
   // What an answer lent to the kernel that waits at a slot.
   struct grant {
@@ -240,6 +246,7 @@ class core final : public rpc::server::handler {
   u64 changes(const record &file, bool ends_serial) const;
   void post(std::unique_ptr<operation> io);
   std::unique_ptr<operation> make(operation::kind op_kind, record &file);
+  static void clear_rare(operation &done);
   void recycle(std::unique_ptr<operation> done);
   frame_set &set_of(uint32_t frame) {
     return frames_.host.owns(frame) ? frames_.host : frames_.window;
@@ -416,6 +423,7 @@ class core final : public rpc::server::handler {
   uint64_t closing_count_ = 0;
   size_t retry_count_ = 0;  // how many of the named requests may succeed now
   std::vector<frame_info> frame_infos_;
+  std::vector<written_frame> written_frames_;
   std::vector<grant> grants_;                 // by slot
   std::vector<wait> waits_;                   // by slot
   std::vector<operation *> list_operations_;  // by slot; null: no list is being read for it

@@ -35,6 +35,7 @@ constexpr uint64_t signaled_spin_ns = 20'000;  // the same, where it is woken wi
 constexpr uint64_t signaled_sleep_ns = 200'000;  // for deadlines, and write-backs that become due
 constexpr uint32_t rounds_per_yield = 8;
 constexpr uint32_t lock_tries = 64;
+constexpr size_t fetched_ahead = 4;  // completions that are fetched while others are handled
 static_assert(own_count_max <= shared_count_max && shared_count_max <= assigned_count_max);
 static_assert(small_awake_max <= names_awake_max && large_size <= own_size_max);
 
@@ -46,6 +47,14 @@ unique_lock<tanada::mutex> lock_spinning(tanada::mutex &mutex) {
     seams::spin_pause();
   }
   return unique_lock{mutex};
+}
+
+// Fetch an operation that another thread has completed into this processor's cache.
+void fetch(const operation &done) {
+  constexpr size_t line_size = 64;
+  const char *const bytes = reinterpret_cast<const char *>(&done);
+  for (size_t offset = 0; offset < sizeof done; offset += line_size)
+    __builtin_prefetch(bytes + offset, 1);
 }
 
 // As lock_spinning(), but never sleeps. The lock may not be acquired.
@@ -167,7 +176,10 @@ bool engine::dispatch(worker &self) {
 // Pass completions to the core, and take the operations that it wants posted.
 void engine::report_done(worker &self) {
   mutex_.assert_held();
-  for (auto &io : self.done) {
+  for (size_t i = 0; i < self.done.size(); i++) {
+    if (i + fetched_ahead < self.done.size())
+      fetch(*self.done[i + fetched_ahead]);
+    auto &io = self.done[i];
     seams::store_completion &result = io->result;
     core_.on_completion(std::move(io), std::move(result));
   }

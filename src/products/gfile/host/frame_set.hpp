@@ -35,6 +35,17 @@ class frame_set {
   u32 ways() const {
     return table_.shape.ways;
   }
+  // Fetch the page's set into the processor's cache.
+  void prefetch(u64 key) const {
+    if (count_ == 0)
+      return;
+    u32 const set = table_.set_of(key), first = set * table_.shape.ways;
+    constexpr u32 entries_per_line = 64 / sizeof(tier::page_entry);
+    for (u32 way = 0; way < table_.shape.ways; way += entries_per_line)
+      __builtin_prefetch(&table_.entries[first + way], 1);
+    __builtin_prefetch(&table_.stamps[first], 1);
+    __builtin_prefetch(&table_.sets[set], 1);
+  }
   // The first of the ways() frames in which the page can be.
   u32 first_of_set(u64 key) const {
     return first_ + table_.set_of(key) * table_.shape.ways;

@@ -396,7 +396,7 @@ void core::on_fill(operation &done, const seams::store_completion &result) {
     return check_clean(frame);
   }
   std::memset(done.bounce.get() + result.size, 0, options_.page_size - result.size);
-  info.fill = std::move(done.bounce);
+  written_frames_[frame].fill = std::move(done.bounce);
   if (info.write_pins == 0)
     merge_fill(frame);
 }
@@ -404,19 +404,18 @@ void core::on_fill(operation &done, const seams::store_completion &result) {
 // No kernel is writing to the frame: copy the store's bytes around the dirty ranges.
 void core::merge_fill(uint32_t frame) {
   frame_info &info = frame_infos_[frame];
-  TND_ASSERT(info.filling && info.fill != nullptr && info.write_pins == 0);
+  std::unique_ptr<std::byte[]> const fill = std::move(written_frames_[frame].fill);
+  TND_ASSERT(info.filling && fill != nullptr && info.write_pins == 0);
   uint32_t position = 0;
   auto const fill_to = [&](uint32_t end) {
     if (end > position)
-      copy_to_shared(
-          set_of(frame).bytes(frame) + position, info.fill.get() + position, end - position);
+      copy_to_shared(set_of(frame).bytes(frame) + position, fill.get() + position, end - position);
   };
   for (byte_range const &range : info.dirty.ranges()) {
     fill_to(range.begin);
     position = range.end;
   }
   fill_to(options_.page_size);
-  info.fill.reset();
   info.filling = false;
   info.whole = true;
   set_of(frame).change_state(frame, page_state::partial, page_state::dirty);

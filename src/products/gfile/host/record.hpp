@@ -5,7 +5,6 @@
 #include <fcntl.h>
 
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -121,10 +120,10 @@ struct record {
       dirty;  // page -> frame: has dirty ranges, a write grant or a write-back in flight
   uint32_t write_grants = 0;
   std::optional<serial_operation> serial;
-  std::list<pending> queue;           // serial operations that wait for their turn
-  std::list<pending> held_writes;     // writes that wait while a serial operation flushes
-  std::deque<pending> waiting_lists;  // lists of pages that wait for an area
-  uint32_t list_count = 0;            // areas in use for this file
+  std::list<pending> queue;          // serial operations that wait for their turn
+  std::list<pending> held_writes;    // writes that wait while a serial operation flushes
+  std::list<pending> waiting_lists;  // lists of pages that wait for an area
+  uint32_t list_count = 0;           // areas in use for this file
   stream streams[8];
   uint32_t next_stream = 0;
 };

@@ -19,7 +19,7 @@ void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
   file.write_grants--;
   if (!canceled) {
     if (info.dirty.empty()) {
-      info.dirty_since_ns = clock_.now_ns();
+      written_frames_[frame].dirty_since_ns = clock_.now_ns();
       dirty_frames_.push_back(frame);
     }
     info.dirty.add(range);
@@ -32,7 +32,7 @@ void core::finish_write(uint32_t frame, byte_range range, bool canceled) {
       serve_waiters(frame, status::ok);
     }
   }
-  if (info.fill != nullptr && info.write_pins == 0)
+  if (info.write_pins == 0 && written_frames_[frame].fill != nullptr)
     merge_fill(frame);
   check_clean(frame);
   advance(file);
@@ -159,7 +159,7 @@ void core::flush_due() {
     uint32_t const frame = dirty_frames_.front();
     frame_info &info = frame_infos_[frame];
     if (!info.dirty.empty() && !pressure_ &&
-        now_ns_ - info.dirty_since_ns < options_.write_delay_ns)
+        now_ns_ - written_frames_[frame].dirty_since_ns < options_.write_delay_ns)
       return;
     dirty_frames_.pop_front();
     if (info.dirty.empty())
