@@ -38,7 +38,8 @@ constexpr u32 slot_bit(u32 slot) {
 
 }  // namespace
 
-server::server(mailbox &mail) : mail_{mail} {}
+server::server(mailbox &mail, bool do_kernels_sleep)
+    : mail_{mail}, do_kernels_sleep_{do_kernels_sleep} {}
 
 inline bool server::has_work(uint32_t share) const {
   uint32_t const first = share * slots_per_share;
@@ -179,7 +180,8 @@ void server::reply(
   pending_[share] &= ~slot_bit(slot);
   system_atomic<u64>(target.head[1]).store_release(sequence | value);
   system_atomic<u64>(target.head[0]).store_release(sequence | u32(int(code)));
-  simt::host::wake_kernels();
+  if (do_kernels_sleep_)
+    simt::host::wake_kernels();
 }
 
 u64 server::list_word(u32 slot, u32 index) const {

@@ -42,7 +42,8 @@ class server {
   };
 
   // `mail` is zeroed host memory that kernels can access; it outlives the server.
-  explicit server(mailbox &mail);
+  // `do_kernels_sleep`: replies wake them, as on the host executor. Kernels of a GPU poll.
+  explicit server(mailbox &mail, bool do_kernels_sleep = true);
 
   // The first share, from `share` on, in which a poll would most likely find work; `share_count`:
   // none. This is the only work done for an idle share.
@@ -78,6 +79,7 @@ class server {
   bool take_request(u32 slot, u32 posted, request &new_request) const;
 
   mailbox &mail_;
+  bool do_kernels_sleep_;
   observe::trace::requests traced_{slot_count};
   // The value of `posted` for the last request dispatched from each slot.
   alignas(64) uint32_t dispatched_[slot_count] = {};

@@ -73,7 +73,7 @@ void session::start() {
   core_options const options = make_options();
   start_mappings();
   core_frames const frames = make_frames();
-  server_ = std::make_unique<rpc::server>(*mail_);
+  server_ = std::make_unique<rpc::server>(*mail_, !is_cuda());
   core_ = std::make_unique<core>(
       options, *server_, frames, *parts_.stores, *parts_.clock, mappings_.get());
   seams::signals_blocked const
