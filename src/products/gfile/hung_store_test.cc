@@ -131,13 +131,21 @@ class stalled_store : public testing::Test {
     return table_.shape.ways;
   }
 
- private:
   std::vector<std::unique_ptr<operation>> outbox() {
     std::vector<std::unique_ptr<operation>> operations;
     core_.empty_outbox([&](std::unique_ptr<operation> io) { operations.push_back(std::move(io)); });
     return operations;
   }
 
+  bool core_is_idle() const {
+    return core_.idle();
+  }
+
+  void complete(std::unique_ptr<operation> io) {
+    core_.on_completion(std::move(io), {});
+  }
+
+ private:
   void send_request(op operation, uint32_t file, uint64_t page, const std::string &url) {
     uint32_t const slot = slot_++;
     rpc::request &request = mail_->requests[slot];
@@ -224,6 +232,31 @@ TEST_F(stalled_store, opens_without_a_descriptor_are_retried_only_after_a_close)
   tick();
   EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://wanted"});
   EXPECT_EQ(code_of(first), status::ok);
+}
+
+// To pass an operation to another thread and back takes longer than a close.
+TEST_F(stalled_store, closes_of_readers_share_an_operation_unless_the_store_would_wait) {
+  uint32_t const first = open("quick://first"), second = open("quick://second"),
+                 slow = open("slow://third");
+  for (uint32_t file : {first, second, slow})
+    request_close(file);
+  auto batches = outbox();
+  ASSERT_EQ(batches.size(), 2u) << "one for each store";
+  ASSERT_EQ(batches[0]->type, operation::kind::close_batch);
+  ASSERT_EQ(batches[0]->closes.size(), 2u);
+  ASSERT_EQ(batches[1]->closes.size(), 1u);
+  EXPECT_EQ(batches[0]->closes[1].store_file, second + 1);
+  batches[0]->closes[0].is_done = true;
+  complete(std::move(batches[0]));
+  auto single = outbox();
+  ASSERT_EQ(single.size(), 1u) << "only the close that was not done";
+  EXPECT_EQ(single[0]->type, operation::kind::close);
+  EXPECT_EQ(single[0]->body.file, second + 1);
+  EXPECT_FALSE(core_is_idle());
+  complete(std::move(single[0]));
+  batches[1]->closes[0].is_done = true;
+  complete(std::move(batches[1]));
+  EXPECT_TRUE(core_is_idle());
 }
 
 }  // namespace

@@ -75,6 +75,7 @@ void core::clear_rare(operation &done) {
   done.segments.clear();
   done.pages.clear();
   done.reads.clear();
+  done.closes.clear();
   done.posted_count = 0;
   done.bounce.reset();
   done.access.reset();
@@ -244,45 +245,55 @@ void core::on_loaded(pending request, status code) {
   request_by_url(std::move(request));
 }
 
+// The completion of an operation on one open file.
+void core::end_operation(record &file, operation &done, const seams::store_completion &result) {
+  switch (done.type) {
+    case operation::kind::load:
+    case operation::kind::close_batch:
+      break;  // handled by on_completion()
+    case operation::kind::open:
+      on_open(done, result);
+      break;
+    case operation::kind::read:
+      on_read(done, result);
+      break;
+    case operation::kind::fill:
+      on_fill(done, result);
+      break;
+    case operation::kind::read_list:
+      on_list(done);
+      break;
+    case operation::kind::write:
+      on_write(done, result);
+      break;
+    case operation::kind::close:
+      on_closed(file, *done.handle, result.code);
+      break;
+    case operation::kind::unlink:
+    case operation::kind::stat:
+    case operation::kind::sync:
+    case operation::kind::truncate:
+      on_serial_done(done, result);
+      break;
+  }
+}
+
 void core::on_completion(std::unique_ptr<operation> done, seams::store_completion &&result) {
   TND_ASSERT(in_flight_count_ > 0);
   in_flight_count_--;
   progress_++;
   if (done->type == operation::kind::load)
     return on_loaded(std::move(done->request), result.code);
+  if (done->type == operation::kind::close_batch) {
+    on_closes(*done);
+    return recycle(std::move(done));
+  }
   record &file = files_[done->file];
   if (done->handle != nullptr) {
     TND_ASSERT(done->handle->uses > 0);
     done->handle->uses--;
   }
-  switch (done->type) {
-    case operation::kind::load:
-      break;  // handled above
-    case operation::kind::open:
-      on_open(*done, result);
-      break;
-    case operation::kind::read:
-      on_read(*done, result);
-      break;
-    case operation::kind::fill:
-      on_fill(*done, result);
-      break;
-    case operation::kind::read_list:
-      on_list(*done);
-      break;
-    case operation::kind::write:
-      on_write(*done, result);
-      break;
-    case operation::kind::close:
-      on_closed(*done, result);
-      break;
-    case operation::kind::unlink:
-    case operation::kind::stat:
-    case operation::kind::sync:
-    case operation::kind::truncate:
-      on_serial_done(*done, result);
-      break;
-  }
+  end_operation(file, *done, result);
   recycle(std::move(done));
   close_if_unused(file);
   advance(file);
@@ -310,8 +321,8 @@ void core::tick() {
 }
 
 bool core::idle() const {
-  if (in_flight_count_ != 0 || !deferred_.empty() || !named_requests_.empty() ||
-      !early_requests_.empty() || !list_files_.empty())
+  if (in_flight_count_ != 0 || closing_ != nullptr || !deferred_.empty() ||
+      !named_requests_.empty() || !early_requests_.empty() || !list_files_.empty())
     return false;
   for (const record &file : files_)
     if (!file.dirty.empty() || file.serial || !file.queue.empty() || !file.held_writes.empty() ||

@@ -96,9 +96,31 @@ struct page_read {
   uint32_t position;
 };
 
+// A file of a batch of closes. Not done: its store would wait, so it needs an operation of its own.
+struct batched_close {
+  uint32_t file;
+  store_handle *handle;
+  seams::store_file store_file;
+  bool is_done;
+  status code;
+};
+
 // One operation at a store, from the outbox until its completion.
 struct operation {
-  enum class kind { load, open, stat, close, read, fill, write, sync, truncate, unlink, read_list };
+  enum class kind {
+    load,
+    open,
+    stat,
+    close,
+    read,
+    fill,
+    write,
+    sync,
+    truncate,
+    unlink,
+    read_list,
+    close_batch
+  };
   kind type = kind::read;
   uint32_t file = 0;
   uint64_t first_page = 0;              // read
@@ -109,6 +131,7 @@ struct operation {
   pending request;  // load: the request that waits for the store to be opened; read_list
   std::vector<page_read> pages;          // read_list
   std::vector<seams::store_read> reads;  // read_list: one for each of `pages`
+  std::vector<batched_close> closes;     // close_batch: files of one store
   uint32_t area = 0;                     // read_list
   size_t posted_count = 0;               // read_list: pages whose reads have begun
   size_t unfinished_count = 0;           // read_list: pages, and one until all reads have begun
@@ -119,6 +142,10 @@ struct operation {
   observe::trace::operation_mark traced;
   seams::store_op body;
   seams::store_completion result;  // written by the engine, read by the core
+
+  size_t count() const {  // calls of the store
+    return type == kind::close_batch ? closes.size() : 1;
+  }
 
   uint64_t size() const {  // bytes, as far as the sizes are known
     uint64_t sum = 0;
@@ -163,6 +190,7 @@ class core final : public rpc::server::handler {
   // Pass the operations to be posted to the stores to `take`, in order.
   template <class Taker>
   void empty_outbox(Taker take) {
+    post_closes();
     for (auto &io : outbox_)
       take(std::move(io));
     outbox_.clear();
@@ -242,6 +270,7 @@ class core final : public rpc::server::handler {
   void answer(u32 slot, status code, std::initializer_list<u64> words = {}, u32 value = 0);
   void dispatch(pending request);
   void on_loaded(pending request, status code);
+  void end_operation(record &file, operation &done, const seams::store_completion &result);
   record *open_record(u32 index);
   u64 changes(const record &file, bool ends_serial) const;
   void post(std::unique_ptr<operation> io);
@@ -323,6 +352,9 @@ class core final : public rpc::server::handler {
   void request_after_closes(pending request);
   void retry_early();
   void drop_early();
+  void batch_close(record &file, store_handle &handle);
+  void post_closes();
+  void on_closes(operation &done);
   void reserve_open_frames(record &file, operation &io);
   uint64_t open_page_count(const record &file) const;
   void publish_open_page(record &file, uint32_t frame, uint64_t begin, uint64_t file_size);
@@ -347,7 +379,7 @@ class core final : public rpc::server::handler {
   // files.cc
   void request_by_url(pending request);
   void load_store(pending request);
-  record *record_for(std::string &url);
+  record *make_record(std::string &url);
   record *take_record();
   bool is_idle(const record &file) const;
   void keep_idle(record &file);
@@ -398,10 +430,11 @@ class core final : public rpc::server::handler {
   void begin_view(record &file, const seams::store_stat &store_stat);
   void record_stat(record &file, const seams::store_stat &store_stat);
   void revalidate(record &file, const seams::store_stat &store_stat);
-  void on_closed(operation &done, const seams::store_completion &result);
+  void on_closed(record &file, store_handle &handle, status code);
   void on_serial_done(operation &done, const seams::store_completion &result);
   void retire(record &file);
   void close_if_unused(record &file);
+  void post_close(record &file, store_handle &handle);
 
   core_options options_;
   rpc::server &server_;
@@ -434,6 +467,7 @@ class core final : public rpc::server::handler {
   std::deque<pending> deferred_;       // requests that wait for a frame
   std::deque<uint32_t> dirty_frames_;  // oldest first; may contain frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;
+  std::unique_ptr<operation> closing_;  // a batch of closes that goes to the outbox next
   std::vector<std::unique_ptr<operation>>
       spare_operations_;          // completed operations, reused with the memory of their vectors
   uint64_t in_flight_count_ = 0;  // operations in the outbox or posted

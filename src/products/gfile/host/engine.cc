@@ -188,6 +188,7 @@ void engine::report_done(worker &self) {
   trace_counters();
   core_.empty_outbox([this](std::unique_ptr<operation> io) {
     unshared_size_ += io->size();
+    unshared_count_ += io->count();
     unshared_.push_back(std::move(io));
   });
 }
@@ -206,7 +207,7 @@ void engine::distribute_work(worker &self, bool has_work) {
   if (unshared_.empty() && backlog_count_.load(std::memory_order_relaxed) == 0)
     return;
   uint32_t const awake = awake_.load(std::memory_order_relaxed);
-  bool const is_small = unshared_.size() <= own_count_max && unshared_size_ <= own_size_max;
+  bool const is_small = unshared_count_ <= own_count_max && unshared_size_ <= own_size_max;
   bool needs_helper = false;
   {
     auto const lock = try_lock_spinning(work_mutex_);
@@ -222,6 +223,7 @@ void engine::distribute_work(worker &self, bool has_work) {
   }
   unshared_.clear();
   unshared_size_ = 0;
+  unshared_count_ = 0;
   if (needs_helper)
     wake_another();
   if (backlog_count_.load(std::memory_order_relaxed) > 0)
@@ -348,19 +350,40 @@ status engine::post(worker &self, operation &next, bool &done) {
     return code;
   next.traced.posted(
       name_of(next.type), next.body.offset, observe::trace::is_on() ? next.size() : 0);
+  return post_to(*queue, next, done);
+}
+
+// As post(), to the queue of the operation's store.
+status engine::post_to(seams::store_queue &queue, operation &next, bool &done) {
   if (next.type == operation::kind::read_list)
-    return post_list(*queue, next, done);
-  done = queue->try_perform(next.body, next.result);
+    return post_list(queue, next, done);
+  if (next.type == operation::kind::close_batch) {
+    close_each(queue, next);
+    done = true;
+    next.traced.done(name_of(next.type), status::ok, 0);
+    return status::ok;
+  }
+  done = queue.try_perform(next.body, next.result);
   if (done) {
     if (next.type == operation::kind::open)
       query_access(next);
     next.traced.done(name_of(next.type), next.result.code, next.result.size);
     return status::ok;
   }
-  code = queue->post(next.body);
+  status const code = queue.post(next.body);
   if (code != status::ok)
     next.traced.refused();
   return code;
+}
+
+// Close the files of a batch, except those whose close would wait.
+void engine::close_each(seams::store_queue &queue, operation &batch) {
+  for (batched_close &entry : batch.closes) {
+    batch.body.file = entry.store_file;
+    seams::store_completion result;
+    entry.is_done = queue.try_perform(batch.body, result);
+    entry.code = result.code;
+  }
 }
 
 // Read the pages of a list that the store can read at once, and post a read for each other page. If

@@ -103,6 +103,8 @@ class engine {
   void take_work(worker &self, size_t count_max) TND_REQUIRES(work_mutex_);
   void count_work() TND_REQUIRES(work_mutex_);
   status post(worker &self, operation &next, bool &done);
+  static status post_to(seams::store_queue &queue, operation &next, bool &done);
+  static void close_each(seams::store_queue &queue, operation &batch);
   static status post_list(seams::store_queue &queue, operation &list, bool &done);
   static operation *finish_page_read(const seams::store_completion &result);
   static void query_access(operation &opened);
@@ -123,6 +125,7 @@ class engine {
   mutex mutex_;                 // guards core_ and server_
   operations unshared_;         // the dispatcher's: taken from the core, not distributed yet
   uint64_t unshared_size_ = 0;  // bytes that they move
+  size_t unshared_count_ = 0;   // calls of stores
   uint64_t last_tick_ns_ = 0;
   uint64_t abandoned_count_ TND_GUARDED_BY(mutex_) = 0;  // posted closes that no call waits for
   core_statistics traced_;                               // the values of the last trace

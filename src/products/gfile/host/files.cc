@@ -14,11 +14,9 @@
 
 namespace tanada::gfile {
 
-// The record of a URL: the existing one, a free one, or the least recently used remembered one. A
-// newly assigned record takes over the URL.
-record *core::record_for(std::string &url) {
-  if (auto const known = by_url_.find(url); known != by_url_.end())
-    return &files_[known->second];
+// A record for a URL that has none: a free one, or the least recently used remembered one. It takes
+// over the URL.
+record *core::make_record(std::string &url) {
   record *const file = take_record();
   if (file == nullptr)
     return nullptr;
@@ -128,9 +126,12 @@ void core::request_by_url(pending request) {
   if (store.value() == nullptr)
     return load_store(std::move(request));
   // Requests that wait for a record come first.
-  bool const has_record = by_url_.find(request.url) != by_url_.end();
-  bool const is_behind = !has_record && !named_requests_.empty() && !request.was_deferred;
-  record *const file = is_behind ? nullptr : record_for(request.url);
+  auto const known = by_url_.find(request.url);
+  bool const is_behind =
+      known == by_url_.end() && !named_requests_.empty() && !request.was_deferred;
+  record *const file = known != by_url_.end() ? &files_[known->second]
+                       : is_behind            ? nullptr
+                                              : make_record(request.url);
   if (file == nullptr)
     return defer_named_request(std::move(request));
   file->store = store.value();

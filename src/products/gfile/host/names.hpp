@@ -29,8 +29,9 @@ inline constexpr const char *operation_names[] = {"load a plugin",
                                                   "store sync",
                                                   "store truncate",
                                                   "store unlink",
-                                                  "store read list"};
-static_assert(std::size(operation_names) == size_t(operation::kind::read_list) + 1);
+                                                  "store read list",
+                                                  "store closes"};
+static_assert(std::size(operation_names) == size_t(operation::kind::close_batch) + 1);
 
 inline const char *name_of(operation::kind type) {
   return operation_names[size_t(type)];

@@ -274,12 +274,19 @@ void core::close_if_unused(record &file) {
   for (auto &handle : file.retired) {
     if (handle == nullptr || handle->uses > 0 || handle->file == seams::no_store_file)
       continue;
-    auto io = make(operation::kind::close, file);
-    io->body.kind = seams::store_op_kind::close;
-    io->handle = handle.get();
-    post(std::move(io));
-    handle->file = seams::no_store_file;
+    if (handle->writable)
+      post_close(file, *handle);
+    else
+      batch_close(file, *handle);
   }
+}
+
+void core::post_close(record &file, store_handle &handle) {
+  auto io = make(operation::kind::close, file);
+  io->body.kind = seams::store_op_kind::close;
+  io->handle = &handle;
+  post(std::move(io));
+  handle.file = seams::no_store_file;
 }
 
 void core::advance_close(record &file) {
@@ -381,20 +388,19 @@ void core::advance_truncate(record &file) {
 }
 
 // A retired handle is closed.
-void core::on_closed(operation &done, const seams::store_completion &result) {
-  record &file = files_[done.file];
-  TND_ASSERT(done.handle->uses == 0 && open_count_ > 0);
-  bool const is_lost = result.code != status::ok && done.handle->writable;
+void core::on_closed(record &file, store_handle &handle, status code) {
+  TND_ASSERT(handle.uses == 0 && open_count_ > 0);
+  bool const is_lost = code != status::ok && handle.writable;
   if (is_lost)
-    file.failures.add(result.code);
-  if (result.code != status::ok && !is_lost)
+    file.failures.add(code);
+  if (code != status::ok && !is_lost)
     log(log_level::info,
         "{}: close after reading: {}",
         file.url,
-        tnd_status_name(tnd_status(result.code)));
+        tnd_status_name(tnd_status(code)));
   open_count_--;
   retry_count_++;
-  std::erase_if(file.retired, [&](auto &handle) { return handle.get() == done.handle; });
+  std::erase_if(file.retired, [&](auto &entry) { return entry.get() == &handle; });
   // After reading only, the version stays that of the open: another node's later writes are in
   // the store's version, but not in the cached pages. After writing, the store's version cannot
   // distinguish this node's writes from another's, so nothing is kept.

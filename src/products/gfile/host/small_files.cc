@@ -14,6 +14,7 @@ using tier::page_state;
 
 namespace {
 constexpr uint32_t open_share_divisor = 16;  // an open takes at most a 16th of half the tier
+constexpr size_t close_batch_max = 8;        // files
 }
 
 // ---- posted closes
@@ -75,6 +76,42 @@ void core::drop_early() {
       answer(request.slot, status::timed_out);
     return late;
   });
+}
+
+// Closes of files that were only read are posted together, as each takes less time than to pass an
+// operation to another thread and back.
+void core::batch_close(record &file, store_handle &handle) {
+  bool const is_other_store = closing_ != nullptr && closing_->store != file.store;
+  if (is_other_store || (closing_ != nullptr && closing_->closes.size() == close_batch_max))
+    post_closes();
+  if (closing_ == nullptr)
+    closing_ = make(operation::kind::close_batch, file);
+  handle.uses++;
+  closing_->closes.push_back({file.index, &handle, handle.file, false, status::ok});
+  handle.file = seams::no_store_file;
+}
+
+void core::post_closes() {
+  if (closing_ == nullptr)
+    return;
+  closing_->body.kind = seams::store_op_kind::close;
+  post(std::move(closing_));
+}
+
+// Closes that would have waited get an operation of their own.
+void core::on_closes(operation &done) {
+  for (batched_close const &entry : done.closes) {
+    record &file = files_[entry.file];
+    TND_ASSERT(entry.handle->uses == 1 && entry.handle->file == seams::no_store_file);
+    entry.handle->uses = 0;
+    if (entry.is_done) {
+      on_closed(file, *entry.handle, entry.code);
+    } else {
+      entry.handle->file = entry.store_file;
+      post_close(file, *entry.handle);
+    }
+    advance(file);
+  }
 }
 
 // ---- bytes that come with an open
