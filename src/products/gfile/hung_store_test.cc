@@ -48,6 +48,13 @@ class still_clock final : public seams::clock {
 
 class stalled_store : public testing::Test {
  protected:
+  explicit stalled_store(uint32_t file_count_max = 8, uint32_t open_read_size_max = 0)
+      : options_{.page_size = stalled_page_size,
+                 .page_shift = 12,
+                 .file_count_max = file_count_max,
+                 .on_recycled = {},
+                 .open_read_size_max = open_read_size_max} {}
+
   void SetUp() override {
     for (const char *scheme : {"slow", "quick"})
       stores_.add(std::make_unique<named_store>(scheme));
@@ -167,15 +174,9 @@ class stalled_store : public testing::Test {
   host_table const table_ =
       tier::table_over<simt::scope::system>(memory_.get(), shape_, tier::replacement::lru);
   std::vector<u8> frames_ = std::vector<u8>(size_t(frame_count) * stalled_page_size);
-  static core_options options() {
-    core_options result;
-    result.page_size = stalled_page_size;
-    result.page_shift = 12;
-    result.file_count_max = 8;
-    return result;
-  }
+  core_options const options_;
   still_clock clock_;
-  core core_{options(),
+  core core_{options_,
              server_,
              {.host = {table_, frames_.data(), 12, 0}, .window = {}},
              stores_,
@@ -257,6 +258,27 @@ TEST_F(stalled_store, closes_of_readers_share_an_operation_unless_the_store_woul
   batches[1]->closes[0].is_done = true;
   complete(std::move(batches[1]));
   EXPECT_TRUE(core_is_idle());
+}
+
+class store_of_small_files : public stalled_store {
+ protected:
+  store_of_small_files() : stalled_store{64, 2 * stalled_page_size} {}
+};
+
+// Otherwise the bytes of most files would find no frame, and each of them would need two requests.
+TEST_F(store_of_small_files, has_so_many_opens_at_a_time_that_each_has_frames) {
+  std::vector<uint32_t> slots;
+  for (int i = 0; i < 20; i++)
+    slots.push_back(request_open("slow://" + std::to_string(i)));
+  auto first = outbox();
+  ASSERT_EQ(first.size(), 8u);
+  for (auto const &io : first)
+    EXPECT_FALSE(io->frames.empty()) << io->body.url;
+  (void)request_open("quick://other");
+  EXPECT_EQ(complete_all(), std::vector<std::string>{"quick://other"}) << "another store";
+  complete(std::move(first[0]));
+  EXPECT_EQ(complete_all().size(), 12u) << "each that ends lets another begin";
+  EXPECT_EQ(code_of(slots[19]), status::ok);
 }
 
 }  // namespace

@@ -355,6 +355,8 @@ class core final : public rpc::server::handler {
   void batch_close(record &file, store_handle &handle);
   void post_closes();
   void on_closes(operation &done);
+  uint32_t opening_count_max() const;
+  void end_first_open(store_load &load);
   void reserve_open_frames(record &file, operation &io);
   uint64_t open_page_count(const record &file) const;
   void publish_open_page(record &file, uint32_t frame, uint64_t begin, uint64_t file_size);
@@ -414,6 +416,7 @@ class core final : public rpc::server::handler {
                                          record &file);
   void post_serial(record &file, std::unique_ptr<operation> io);
   void post_open(record &file, const seams::store_open_flags &flags);
+  void post_first_open(record &file, const seams::store_open_flags &flags);
   void post_truncate(record &file, uint64_t size);
   void advance_open(record &file);
   bool begin_open(record &file, const seams::store_open_flags &wanted);
@@ -462,8 +465,7 @@ class core final : public rpc::server::handler {
   std::vector<operation *> list_operations_;  // by slot; null: no list is being read for it
   std::vector<uint32_t> free_areas_;
   std::deque<uint32_t> list_files_;  // files whose lists wait for an area
-  std::unordered_map<seams::store *, uint32_t>
-      held_by_store_;                  // frames by store, see record::held_by_store
+  std::unordered_map<seams::store *, store_load> loads_;
   std::deque<pending> deferred_;       // requests that wait for a frame
   std::deque<uint32_t> dirty_frames_;  // oldest first; may contain frames that are clean by now
   std::vector<std::unique_ptr<operation>> outbox_;

@@ -135,7 +135,7 @@ void core::request_by_url(pending request) {
   if (file == nullptr)
     return defer_named_request(std::move(request));
   file->store = store.value();
-  file->held_by_store = &held_by_store_[file->store];
+  file->load = &loads_[file->store];
   file->last_use = ++uses_;
   request.file = file->index;
   run_serial(*file, std::move(request));

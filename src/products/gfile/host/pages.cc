@@ -25,10 +25,10 @@ uint32_t core::locate(const record &file, uint64_t page) {
 // page of that set would wait with them, whatever its store.
 bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) const {
   uint64_t const total = frames.count();
-  if (file.held_frames >= total - total / 2 || *file.held_by_store >= total - total / 4)
+  if (file.held_frames >= total - total / 2 || file.load->held_frames >= total - total / 4)
     return false;
   uint32_t const ways = frames.ways(), first = frames.first_of_set(key);
-  if (*file.held_by_store + 2 < ways)
+  if (file.load->held_frames + 2 < ways)
     return true;  // so few cannot fill a set
   uint32_t by_file = 0, by_store = 0;
   for (uint32_t frame = first; frame < first + ways; frame++) {
@@ -43,13 +43,13 @@ bool core::may_hold(const record &file, const frame_set &frames, uint64_t key) c
 
 void core::hold_frame(record &file) {
   file.held_frames++;
-  ++*file.held_by_store;
+  file.load->held_frames++;
 }
 
 void core::unhold_frame(record &file) {
-  TND_ASSERT(file.held_frames > 0 && *file.held_by_store > 0);
+  TND_ASSERT(file.held_frames > 0 && file.load->held_frames > 0);
   file.held_frames--;
-  --*file.held_by_store;
+  file.load->held_frames--;
 }
 
 // Take a frame for the page, loading and pinned once, or return no_frame.

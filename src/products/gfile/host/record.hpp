@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -76,6 +77,13 @@ struct write_failures {
   }
 };
 
+// What the files of a store wait for together.
+struct store_load {
+  uint32_t held_frames = 0;            // frames that the store has yet to fill or to write back
+  uint32_t opening_count = 0;          // first opens for reading that are at the store
+  std::deque<uint32_t> waiting_opens;  // files whose open waits until fewer are
+};
+
 struct record {
   enum class state { unused, opening, open, remembered };
 
@@ -83,8 +91,8 @@ struct record {
   state phase = state::unused;
   std::string url;
   seams::store *store = nullptr;
-  uint32_t held_frames = 0;  // frames that `store` has yet to fill or to write back for this file
-  uint32_t *held_by_store = nullptr;  // the same, for all files of `store`
+  uint32_t held_frames = 0;    // frames that `store` has yet to fill or to write back for this file
+  store_load *load = nullptr;  // that of all files of `store`
   std::unique_ptr<store_handle> handle;
   std::vector<std::unique_ptr<store_handle>> retired;
 

@@ -16,6 +16,11 @@ bool wants_write(u64 flags) {
   return (flags & O_ACCMODE) != O_RDONLY;
 }
 
+// Only such an open has no effect that a later one could see.
+bool is_reader(const seams::store_open_flags &flags) {
+  return flags.read && !flags.write && !flags.create && !flags.exclusive;
+}
+
 seams::store_open_flags store_flags(u64 flags) {
   return {.read = (flags & O_ACCMODE) != O_WRONLY,
           .write = wants_write(flags),
@@ -90,9 +95,21 @@ void core::post_open(record &file, const seams::store_open_flags &flags) {
   io->body.kind = seams::store_op_kind::open;
   io->body.url = file.url;
   io->body.open_flags = flags;
-  if (file.phase == record::state::opening && !flags.write)
+  bool const is_first = file.phase == record::state::opening;
+  if (is_first && is_reader(flags))
+    file.load->opening_count++;
+  if (is_first && !flags.write)
     reserve_open_frames(file, *io);
   post_serial(file, std::move(io));
+}
+
+// An open for reading may have to wait for others of its store.
+void core::post_first_open(record &file, const seams::store_open_flags &flags) {
+  TND_ASSERT(file.phase == record::state::opening);
+  if (!is_reader(flags) || file.load->opening_count < opening_count_max())
+    return post_open(file, flags);
+  file.serial->waiting = true;
+  file.load->waiting_opens.push_back(file.index);
 }
 
 void core::post_truncate(record &file, uint64_t size) {
@@ -140,7 +157,7 @@ bool core::begin_open(record &file, const seams::store_open_flags &wanted) {
   if (file.phase != record::state::open) {
     TND_ASSERT(file.opens == 0);
     file.phase = record::state::opening;
-    post_open(file, wanted);
+    post_first_open(file, wanted);
     return true;
   }
   if (wanted.create && wanted.exclusive) {
@@ -190,9 +207,12 @@ void core::on_open(operation &done, const seams::store_completion &result) {
   TND_ASSERT(file.serial && file.serial->waiting);
   file.serial->waiting = false;
   file.serial->code = result.code;
+  bool const is_first = file.phase == record::state::opening && is_reader(done.body.open_flags);
   finish_open(done, result);
   if (!done.frames.empty())
     publish_open_bytes(done, result);
+  if (is_first)
+    end_first_open(*file.load);
 }
 
 void core::finish_open(operation &done, const seams::store_completion &result) {

@@ -15,6 +15,7 @@ using tier::page_state;
 namespace {
 constexpr uint32_t open_share_divisor = 16;  // an open takes at most a 16th of half the tier
 constexpr size_t close_batch_max = 8;        // files
+constexpr uint32_t opening_count_min = 4;    // however small the tier is
 }
 
 // ---- posted closes
@@ -116,6 +117,29 @@ void core::on_closes(operation &done) {
 
 // ---- bytes that come with an open
 
+// Most first opens for reading that may be at a store. Their frames are a quarter of the tier: more
+// would find no frame, or take one whose bytes no kernel has read yet.
+uint32_t core::opening_count_max() const {
+  if (options_.open_read_size_max == 0)
+    return ~0u;
+  uint64_t const page_count =
+      (options_.open_read_size_max + uint64_t{options_.page_size} - 1) >> options_.page_shift;
+  return uint32_t(std::max<uint64_t>(frames_.host.count() / 4 / page_count, opening_count_min));
+}
+
+// A first open for reading has ended: post those that waited.
+void core::end_first_open(store_load &load) {
+  TND_ASSERT(load.opening_count > 0);
+  load.opening_count--;
+  while (!load.waiting_opens.empty() && load.opening_count < opening_count_max()) {
+    record &file = files_[load.waiting_opens.front()];
+    load.waiting_opens.pop_front();
+    TND_ASSERT(file.serial && file.serial->waiting && file.phase == record::state::opening);
+    file.serial->waiting = false;
+    post_open(file, {.read = true});
+  }
+}
+
 // Allocate frames for the bytes of a file that is opened for reading and is not in the host tier.
 // No kernel looks for them before the open is answered. A file without cached pages gets its new
 // key here.
@@ -148,7 +172,7 @@ uint64_t core::open_page_count(const record &file) const {
   uint64_t const page_count =
       (options_.open_read_size_max + uint64_t{options_.page_size} - 1) >> options_.page_shift;
   uint64_t const half = frames_.host.count() / 2;
-  uint64_t const available = half - std::min<uint64_t>(half, *file.held_by_store);
+  uint64_t const available = half - std::min<uint64_t>(half, file.load->held_frames);
   return std::min(page_count, (available + open_share_divisor - 1) / open_share_divisor);
 }
 
