@@ -235,6 +235,10 @@ step gfile_run::draw_step(actor &who) {
                                                         : 4 * page;
   made.offset = random.below(file_size + 10);
   made.size = random.chance(10) ? 0 : random.chance(30) ? random.below(64) : random.below(3 * page);
+  if (made.what == action::read && random.chance(40)) {  // as the short paths of warps expect
+    made.offset -= made.offset % page;
+    made.size = page;
+  }
   if (on.kind == file_kind::foreign)
     return made;
   made.flags = random.chance(60) ? O_RDWR : random.chance(60) ? O_WRONLY : O_RDONLY;
