@@ -27,10 +27,14 @@ struct ring_memory {
 struct echo final : server::handler {
   server &target;
   std::set<u32> loaned, deferred;
-  u64 requests = 0, finished = 0, canceled = 0;
+  u64 arrivals = 0, requests = 0, finished = 0, canceled = 0;
   explicit echo(server &owner) : target{owner} {}
+  void on_arrival(const request &) override {
+    arrivals++;
+  }
   void on_request(u32 slot, const request &new_request, std::string_view text) override {
     requests++;
+    EXPECT_LE(requests, arrivals) << "a request that was not announced";
     if (new_request.op == 3) {
       deferred.insert(slot);
       return;
@@ -114,6 +118,7 @@ TEST(rpc_ring, every_request_of_many_blocks_is_answered_once) {
   service.join();
   EXPECT_EQ(failed, 0u);
   EXPECT_EQ(handler.requests, u64(blocks) * threads * rounds);
+  EXPECT_EQ(handler.arrivals, handler.requests);
   EXPECT_EQ(handler.finished, u64(blocks) * threads * rounds / 2);
   EXPECT_TRUE(handler.loaned.empty());
 }
