@@ -18,6 +18,7 @@ typedef struct tnd_gfile_ref {
   uint64_t timeout_ns; /**< timeout of each device call; TND_NO_DEADLINE: unlimited */
 } tnd_gfile_ref;
 
+/** Which page leaves a full tier. */
 typedef enum tnd_gfile_replacement {
   TND_GFILE_FIFO = 0, /**< the paper's policy */
   TND_GFILE_LRU = 1,
@@ -39,6 +40,7 @@ typedef enum tnd_gfile_mapping {
   TND_GFILE_MAPPING_OFF = 1
 } tnd_gfile_mapping;
 
+/** Where the kernels of an instance run. */
 typedef enum tnd_gfile_device {
   TND_GFILE_DEVICE_AUTO =
       0, /**< chosen from the program's kernels and GPUs: see tnd_gfile_register_module */
@@ -74,6 +76,7 @@ typedef struct tnd_gfile_config {
                                   TND_GFILE_WAIT_TIMEOUT */
 } tnd_gfile_config;
 
+/** The default settings. */
 #define TND_GFILE_CONFIG_INIT \
   {sizeof(tnd_gfile_config),  \
    131072,                    \
@@ -92,7 +95,7 @@ typedef struct tnd_gfile_config {
    0,                         \
    3600000000000ull}
 
-#define TND_GFILE_LATENCY_BUCKETS 32
+#define TND_GFILE_LATENCY_BUCKETS 32 /**< elements of tnd_gfile_statistics.rpc_latency */
 
 /** Counters of an instance; they never decrease. */
 typedef struct tnd_gfile_statistics {
@@ -119,6 +122,7 @@ typedef struct tnd_gfile_statistics {
                                                       ns, as measured by kernels */
 } tnd_gfile_statistics;
 
+/** The initial value of tnd_gfile_statistics. */
 #define TND_GFILE_STATISTICS_INIT \
   {sizeof(tnd_gfile_statistics), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
 
@@ -133,16 +137,20 @@ typedef enum tnd_gfile_path {
 
 /** A file that is open, or remembered because of its cached pages. */
 typedef struct tnd_gfile_file {
-  uint32_t struct_size; /**< sizeof(tnd_gfile_file) of the library that filled it */
-  uint32_t path;        /**< tnd_gfile_path */
-  uint32_t opens,
-      write_opens; /**< at the host; groups that share a descriptor are one; both 0: remembered */
-  uint64_t size;   /**< bytes */
-  uint64_t device_hits, host_hits, mapped_copies, direct_copies,
-      misses;                     /**< pages, as in tnd_gfile_statistics */
-  uint64_t read_size, write_size; /**< bytes, as in tnd_gfile_statistics */
-  char url[1024];
-  char reason[256]; /**< one line: why no better path is used; empty for the best one */
+  uint32_t struct_size;   /**< sizeof(tnd_gfile_file) of the library that filled it */
+  uint32_t path;          /**< tnd_gfile_path */
+  uint32_t opens;         /**< at the host; groups that share a descriptor are one */
+  uint32_t write_opens;   /**< of these, opens for writing; both 0: remembered */
+  uint64_t size;          /**< bytes */
+  uint64_t device_hits;   /**< pages, as in tnd_gfile_statistics */
+  uint64_t host_hits;     /**< pages, as in tnd_gfile_statistics */
+  uint64_t mapped_copies; /**< pages, as in tnd_gfile_statistics */
+  uint64_t direct_copies; /**< pages, as in tnd_gfile_statistics */
+  uint64_t misses;        /**< pages, as in tnd_gfile_statistics */
+  uint64_t read_size;     /**< bytes, as in tnd_gfile_statistics */
+  uint64_t write_size;    /**< bytes, as in tnd_gfile_statistics */
+  char url[1024];         /**< as the first gopen named it */
+  char reason[256];       /**< one line: why no better path is used; empty for the best one */
 } tnd_gfile_file;
 
 /** The first device call that failed. */
@@ -156,6 +164,7 @@ typedef struct tnd_gfile_fault {
   char url[1024];       /**< of the file; empty if the descriptor was not open */
 } tnd_gfile_fault;
 
+/** The initial value of tnd_gfile_fault. */
 #define TND_GFILE_FAULT_INIT {sizeof(tnd_gfile_fault), 0, 0, 0, 0, {0, 0}, {0}}
 
 /** The device call that failed. */
@@ -309,11 +318,16 @@ TND_API TND_NODISCARD tnd_status tnd_gfile_get_fault(tnd_gfile *gfile,
  * called again.
  */
 TND_API TND_NODISCARD tnd_status ginitialize(const tnd_gfile_config *config) TND_NOEXCEPT;
+/** Wait for the kernels of the process's instance, see ginitialize(). */
 TND_API TND_NODISCARD tnd_status ghandle(void) TND_NOEXCEPT;
+/** End the process's instance, see ginitialize() and tnd_gfile_destroy(). */
 TND_API TND_NODISCARD tnd_status gfinalize(void) TND_NOEXCEPT;
 
 /** The instance of ginitialize(), or NULL. */
 TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
+
+/** The call by which a module of tnd_gfile_register_module() takes a new reference. */
+typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
 
 /**
  * Register a module, that is, code that contains kernels. tanada/device/gfile.cuh calls this for
@@ -334,7 +348,6 @@ TND_API tnd_gfile *tnd_gfile_default(void) TND_NOEXCEPT;
  *
  * Thread safety: any thread.
  */
-typedef tnd_status (*tnd_gfile_module_update)(const tnd_gfile_ref *ref);
 TND_API tnd_status tnd_gfile_register_module(int is_cuda,
                                              tnd_gfile_module_update update) TND_NOEXCEPT;
 

@@ -69,6 +69,7 @@ struct queue_entry {
   uint64_t reserved[12]; /**< for the library's use */
 };
 
+/** The initial value of struct queue_entry. */
 #define O2G_ENTRY_INIT \
   {sizeof(struct queue_entry), 0, O2G_ANY_SOURCE, O2G_ANY_TAG, 0, 0, 0, 0, 0, 0, 0, 0, {0}}
 

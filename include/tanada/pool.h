@@ -110,38 +110,42 @@ typedef struct tnd_pool_config {
   uint32_t device_index;  /**< CUDA device of TND_POOL_MEMORY_DEVICE; TND_POOL_DEVICE_INDEX */
 } tnd_pool_config;
 
+/** The default settings. */
 #define TND_POOL_CONFIG_INIT {sizeof(tnd_pool_config), 0, 30000000000ull, 0, 0, 1, 0}
 
 /** Properties of a connection. */
 typedef struct tnd_pool_connection {
-  uint32_t struct_size;              /**< in: sizeof(tnd_pool_connection) */
-  uint32_t path;                     /**< tnd_pool_path of host memory */
-  uint32_t can_write;                /**< 0: the key allows reading only */
-  uint32_t is_durable;               /**< 1: the backing holds durable commits */
-  uint64_t sent_size, received_size; /**< bytes of objects that this connection moved */
+  uint32_t struct_size;   /**< in: sizeof(tnd_pool_connection) */
+  uint32_t path;          /**< tnd_pool_path of host memory */
+  uint32_t can_write;     /**< 0: the key allows reading only */
+  uint32_t is_durable;    /**< 1: the backing holds durable commits */
+  uint64_t sent_size;     /**< bytes of objects that this connection wrote */
+  uint64_t received_size; /**< bytes of objects that this connection read */
   char reason[256]; /**< why the connection has no better path, one line; empty for the best path */
   uint32_t device_path; /**< tnd_pool_path of device memory; without TND_POOL_PATH_GPU_DIRECT its
                            bytes pass through host memory */
-  uint32_t reserved;
+  uint32_t reserved;    /**< 0 */
 } tnd_pool_connection;
 
 /** Transfers over one path. */
 typedef struct tnd_pool_path_traffic {
-  uint64_t writes, written_size; /**< transfers into the pool, and their bytes */
-  uint64_t reads, read_size;     /**< transfers out of the pool, and their bytes */
+  uint64_t writes;       /**< transfers into the pool */
+  uint64_t written_size; /**< bytes of `writes` */
+  uint64_t reads;        /**< transfers out of the pool */
+  uint64_t read_size;    /**< bytes of `reads` */
 } tnd_pool_path_traffic;
 
 /** Transfers of a connection, counted by the client. Failed transfers and those without bytes do
  * not count. */
 typedef struct tnd_pool_traffic {
-  uint32_t struct_size;    /**< in: sizeof(tnd_pool_traffic) */
-  uint32_t last_path;      /**< tnd_pool_path of the last transfer */
-  uint32_t last_is_staged; /**< 1: it was staged, see staged_size */
-  uint32_t reserved;
+  uint32_t struct_size;                               /**< in: sizeof(tnd_pool_traffic) */
+  uint32_t last_path;                                 /**< tnd_pool_path of the last transfer */
+  uint32_t last_is_staged;                            /**< 1: it was staged, see staged_size */
+  uint32_t reserved;                                  /**< 0 */
   tnd_pool_path_traffic by_path[TND_POOL_PATH_COUNT]; /**< by tnd_pool_path */
-  uint64_t staged_size;       /**< bytes of device memory that were copied through host memory */
-  uint64_t maps, mapped_size; /**< views of tnd_pool_map(), and their bytes; reads through views
-                                 are not counted */
+  uint64_t staged_size; /**< bytes of device memory that were copied through host memory */
+  uint64_t maps;        /**< views of tnd_pool_map() */
+  uint64_t mapped_size; /**< bytes of `maps`; reads through views are not counted */
 } tnd_pool_traffic;
 
 /** A committed object. */
@@ -157,17 +161,25 @@ typedef struct tnd_pool_info {
 
 /** Counters of the daemon; sizes in bytes. */
 typedef struct tnd_pool_statistics {
-  uint32_t struct_size; /**< in: sizeof(tnd_pool_statistics) */
-  uint32_t client_count;
-  uint64_t capacity, used; /**< of the pool; `used` includes objects being written */
-  uint64_t object_count;   /**< committed objects of all namespaces */
-  uint64_t space_used, space_object_count, space_quota; /**< of this namespace; quota 0: no quota */
-  /** Bytes of objects from and to clients. Clients report the bytes that they copy themselves: what
-   * they wrote, at commits; what they read, at most once a second with another message, and at the
-   * end of the connection. */
-  uint64_t written_size, read_size;
-  uint64_t commits, opens, evictions, errors;
-  uint64_t uptime_ns;
+  uint32_t struct_size;        /**< in: sizeof(tnd_pool_statistics) */
+  uint32_t client_count;       /**< connections */
+  uint64_t capacity;           /**< of the pool */
+  uint64_t used;               /**< of the pool, including objects being written */
+  uint64_t object_count;       /**< committed objects of all namespaces */
+  uint64_t space_used;         /**< bytes of this namespace */
+  uint64_t space_object_count; /**< committed objects of this namespace */
+  uint64_t space_quota;        /**< of this namespace; 0: no quota */
+  /** Bytes of objects from clients. Clients report the bytes that they copy themselves at commits.
+   */
+  uint64_t written_size;
+  /** Bytes of objects to clients. Clients report the bytes that they copy themselves at most once a
+   * second with another message, and at the end of the connection. */
+  uint64_t read_size;
+  uint64_t commits;   /**< objects committed */
+  uint64_t opens;     /**< objects opened for reading */
+  uint64_t evictions; /**< objects evicted */
+  uint64_t errors;    /**< requests that failed */
+  uint64_t uptime_ns; /**< since the daemon started */
 } tnd_pool_statistics;
 
 /**
@@ -217,6 +229,7 @@ TND_API TND_NODISCARD tnd_status tnd_pool_register(tnd_pool *pool,
                                                    void *addr,
                                                    uint64_t size,
                                                    uint32_t memory) TND_NOEXCEPT;
+/** Undo tnd_pool_register() of the memory at `addr`. */
 TND_API TND_NODISCARD tnd_status tnd_pool_unregister(tnd_pool *pool, void *addr) TND_NOEXCEPT;
 
 /** Request the counters of the daemon that the connection uses, in a cluster of one of its servers.
@@ -346,9 +359,10 @@ typedef struct tnd_pool_commit_options {
   uint32_t checksum_kind; /**< tnd_pool_checksum; with TND_POOL_VERIFY the daemon compares */
   uint32_t has_checksum;  /**< 1: `checksum` is that of the caller's bytes; 0: it is computed over
                              the bytes in the pool */
-  uint64_t checksum;
+  uint64_t checksum;      /**< by checksum_kind */
 } tnd_pool_commit_options;
 
+/** The options of a commit that is not durable, without a checksum. */
 #define TND_POOL_COMMIT_OPTIONS_INIT \
   {sizeof(tnd_pool_commit_options), 0, TND_POOL_CHECKSUM_NONE, 0, 0}
 
@@ -454,9 +468,9 @@ TND_API TND_NODISCARD tnd_status tnd_pool_list_delimited(tnd_pool *pool,
 
 /** Properties of a namespace; sizes in bytes. */
 typedef struct tnd_pool_namespace_info {
-  uint32_t struct_size; /**< size of the library's structure */
-  uint32_t reserved;
-  uint64_t object_count;
+  uint32_t struct_size;   /**< size of the library's structure */
+  uint32_t reserved;      /**< 0 */
+  uint64_t object_count;  /**< committed objects */
   uint64_t used;          /**< by objects, including those being written */
   uint64_t owned;         /**< memory bound to it, used or not; no other namespace can use it */
   uint64_t quota;         /**< 0: no quota */
@@ -515,6 +529,7 @@ typedef struct tnd_pool_cluster {
   uint32_t lost_count;      /**< partitions whose copies were all lost, and which began again */
   uint64_t silence_ns;      /**< how old this is, because etcd does not answer; 0: it is new */
 } tnd_pool_cluster;
+/** The initial value of tnd_pool_cluster. */
 #define TND_POOL_CLUSTER_INIT {sizeof(tnd_pool_cluster), 0, 0, 0, 0, 0, 0, 0}
 
 /** Called for each server, as tnd_pool_list_entry. */
@@ -652,29 +667,31 @@ typedef enum tnd_pool_request_kind {
   TND_POOL_REQUEST_COMMIT = 4 /**< object, flags */
 } tnd_pool_request_kind;
 
+/** A request of tnd_pool_post(). */
 typedef struct tnd_pool_request {
-  uint32_t struct_size;   /**< sizeof(tnd_pool_request) */
-  uint32_t kind;          /**< tnd_pool_request_kind */
-  uint32_t flags;         /**< as in the call of the same name */
-  uint32_t checksum_kind; /**< PUT, COMMIT: the daemon computes it */
-  const char *name;       /**< copied by the call */
-  tnd_pool_object *object;
-  uint64_t offset;  /**< bytes */
-  void *memory;     /**< host memory, valid until the completion is returned or the pool is
-                       disconnected; PUT and WRITE do not change it */
-  uint64_t size;    /**< bytes */
-  uint64_t context; /**< returned in the completion */
+  uint32_t struct_size;    /**< sizeof(tnd_pool_request) */
+  uint32_t kind;           /**< tnd_pool_request_kind */
+  uint32_t flags;          /**< as in the call of the same name */
+  uint32_t checksum_kind;  /**< PUT, COMMIT: the daemon computes it */
+  const char *name;        /**< copied by the call */
+  tnd_pool_object *object; /**< of WRITE, READ and COMMIT */
+  uint64_t offset;         /**< bytes */
+  void *memory;            /**< host memory, valid until the completion is returned or the pool is
+                              disconnected; PUT and WRITE do not change it */
+  uint64_t size;           /**< bytes */
+  uint64_t context;        /**< returned in the completion */
 } tnd_pool_request;
 
+/** The result of a request, from tnd_pool_poll(). */
 typedef struct tnd_pool_completion {
-  uint64_t context;
-  tnd_status status;
-  uint32_t kind;
-  uint64_t size;    /**< bytes moved; GET: of the object */
-  uint64_t version; /**< PUT, COMMIT, GET */
-  uint32_t path;    /**< tnd_pool_path of these bytes; TND_POOL_PATH_NONE after a failure, and if no
-                       bytes were moved */
-  uint32_t reserved;
+  uint64_t context;  /**< of the request */
+  tnd_status status; /**< as of the call of the same name */
+  uint32_t kind;     /**< tnd_pool_request_kind */
+  uint64_t size;     /**< bytes moved; GET: of the object */
+  uint64_t version;  /**< PUT, COMMIT, GET */
+  uint32_t path; /**< tnd_pool_path of these bytes; TND_POOL_PATH_NONE after a failure, and if no
+                    bytes were moved */
+  uint32_t reserved; /**< 0 */
 } tnd_pool_completion;
 
 /**

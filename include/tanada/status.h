@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+/** @cond */
 #if defined(__cplusplus)
 #  define TND_EXTERN_C_BEGIN extern "C" {
 #  define TND_EXTERN_C_END }
@@ -17,6 +18,7 @@
 #  define TND_API __attribute__((visibility("default")))
 #  define TND_NODISCARD __attribute__((warn_unused_result))
 #endif
+/** @endcond */
 
 /**
  * 0 on success, otherwise a negative code: -errno below 256, -FI_E* from 256 to 4095 (libfabric's
@@ -24,6 +26,7 @@
  */
 typedef int32_t tnd_status;
 
+/** Statuses that errno has no number for. */
 enum {
   TND_OK = 0,
   TND_ECORRUPT = 4096,  /**< a checksum over data at rest or in flight did not match */

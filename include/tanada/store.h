@@ -10,6 +10,7 @@ TND_EXTERN_C_BEGIN
 /** The names of one folder, as they were when tnd_store_list() read them. */
 typedef struct tnd_store_listing tnd_store_listing;
 
+/** The kind of an entry. */
 typedef enum tnd_store_kind { TND_STORE_FILE = 0, TND_STORE_FOLDER = 1 } tnd_store_kind;
 
 /** The size of a folder, and of a file that cannot be opened for reading. */
@@ -24,6 +25,7 @@ typedef struct tnd_store_list_options {
   uint64_t timeout_ns;      /**< relative, of the whole call; TND_NO_DEADLINE: unlimited; 30 s */
 } tnd_store_list_options;
 
+/** The initial value of tnd_store_list_options. */
 #define TND_STORE_LIST_OPTIONS_INIT {sizeof(tnd_store_list_options), 1000000, 1, 0, 30000000000ull}
 
 /** A file or folder of a listing. */
@@ -35,9 +37,10 @@ typedef struct tnd_store_entry {
                              destroyed */
   const char *name;     /**< the part of `url` after the folder's */
   uint32_t name_size;   /**< bytes of `name`, without a folder's '/' at its end */
-  uint32_t reserved;
+  uint32_t reserved;    /**< 0 */
 } tnd_store_entry;
 
+/** The initial value of tnd_store_entry. */
 #define TND_STORE_ENTRY_INIT {sizeof(tnd_store_entry), 0, 0, 0, 0, 0, 0}
 
 /**

@@ -45,11 +45,12 @@ namespace tanada {
 
 /// Non-owning view of an instance, from tnd_gfile_get_ref(); trivially copyable, passed by value.
 struct gfile_ref {
-  void *state = nullptr;
+  void *state = nullptr;  ///< of the instance, in device memory; nullptr: no instance
   u64 timeout_ns =
       0;  ///< limit of each call, nanoseconds; ~0: none. The holder may change its copy.
 };
 
+/// The result of a transfer.
 struct gio_result {
   tanada::status status;  ///< ok, or why the transfer stopped
   u64 size;               ///< bytes moved from the start of the range, whatever the status
@@ -59,20 +60,25 @@ struct gio_result {
 /// gfstat(fd)); if gfstat failed, they return its status. It does not convert to a number: check
 /// `status` before using `size`.
 struct gstat_result {
-  tanada::status status;
-  u64 size;  ///< bytes, including what this instance has written so far; 0 on error
+  tanada::status status;  ///< ok, or why the size is not known
+  u64 size;               ///< bytes, including what this instance has written so far; 0 on error
 };
 
+/// The result of gmap.
 struct gmap_result {
-  tanada::status status;
-  const u8 *bytes;  ///< the page's first byte, in device memory; nullptr on error
-  u64 size;         ///< bytes of the file in the page; the rest of the page reads as zeros
+  tanada::status status;  ///< ok, or why no page was pinned
+  const u8 *bytes;        ///< the page's first byte, in device memory; nullptr on error
+  u64 size;               ///< bytes of the file in the page; the rest of the page reads as zeros
 };
 
-/// Access and creation flags, with Linux's numbers (fcntl.h has the same names as macros; these are
-/// for NVRTC).
-inline constexpr int g_rdonly = 00, g_wronly = 01, g_rdwr = 02, g_creat = 0100, g_excl = 0200,
-                     g_trunc = 01000;
+// Access and creation flags, with Linux's numbers (fcntl.h has the same names as macros; these are
+// for NVRTC).
+inline constexpr int g_rdonly = 00;    ///< open for reading
+inline constexpr int g_wronly = 01;    ///< open for writing
+inline constexpr int g_rdwr = 02;      ///< open for both
+inline constexpr int g_creat = 0100;   ///< create the file if it does not exist
+inline constexpr int g_excl = 0200;    ///< with g_creat: fail if it exists
+inline constexpr int g_trunc = 01000;  ///< truncate the file to 0 bytes
 
 /// Longest URL in bytes, without the terminating zero.
 inline constexpr u32 gfile_url_size_max = 1023;
@@ -115,6 +121,7 @@ TND_DEVICE status gopen(Group group, gfile_ref files, const char *url, int flags
 template <class Group>
 TND_DEVICE gio_result
 gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size);
+/// The same for as many bytes as gfstat returned.
 template <class Group>
 TND_DEVICE gio_result
 gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, gstat_result size);
@@ -145,6 +152,7 @@ TND_DEVICE gio_result gread_rows(
 template <class Group>
 TND_DEVICE gio_result
 gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size);
+/// The same for as many bytes as gfstat returned.
 template <class Group>
 TND_DEVICE gio_result
 gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, gstat_result size);
