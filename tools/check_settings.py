@@ -34,6 +34,16 @@ def is_scanned(root, path):
     return not place.startswith(UNREAD)
 
 
+def uncommented(root, users):
+    """Names for users without a comment, except the daemon's: its flags have a text in --help."""
+    text = (root / LIST).read_text()
+    return [
+        name
+        for name in sorted(users)
+        if not name.startswith("TND_POOLD_") and not re.search(rf'// .*\n *"{name}",', text)
+    ]
+
+
 def read(root):
     """name -> the file that names it as a string (C, C++, Python) or as a variable (shell)."""
     found = {}
@@ -54,6 +64,7 @@ def read(root):
 def check(root):
     users, developers = listed(root)
     found = read(root)
+    uncommented_names = uncommented(root, users)
     # Names of statuses are strings, too.
     statuses = set(
         re.findall(r"\b(TND_E[A-Z]+|TND_OK)\b", (root / "include/tanada/status.h").read_text())
@@ -65,6 +76,7 @@ def check(root):
     problems += [
         f"{LIST}: {name} is read nowhere" for name in sorted((users | developers) - found.keys())
     ]
+    problems += [f"{LIST}: {name} has no comment above it" for name in uncommented_names]
     documents = "".join(path.read_text() for path in tree.files(root, "docs", suffixes={".md"}))
     for name in sorted(users):
         flag = "--" + name.removeprefix("TND_POOLD_").lower().replace("_", "-")

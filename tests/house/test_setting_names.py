@@ -35,10 +35,22 @@ def test_a_key_of_the_daemon_that_is_not_listed_is_found(tree_copy):
 def test_a_listed_name_that_nobody_reads_or_documents_is_found(tree_copy):
     listed = tree_copy / check_settings.LIST
     listed.write_text(
-        listed.read_text().replace('    "TND_LOG",\n', '    "TND_LOG",\n    "TND_LOST",\n')
+        listed.read_text().replace(
+            '    "TND_LOG",\n', '    "TND_LOG",\n    // a word\n    "TND_LOST",\n'
+        )
     )
     problems = check_settings.check(tree_copy)
     assert len(problems) == 2
     assert problems[0].endswith("TND_LOST is read nowhere") and problems[1].endswith(
         "TND_LOST stands on no page of docs/"
     )
+
+
+def test_a_listed_name_without_a_comment_is_found(tree_copy):
+    listed = tree_copy / check_settings.LIST
+    text = listed.read_text()
+    start = text.index("    // the least severe level")
+    listed.write_text(text[:start] + text[text.index('    "TND_LOG"') :])
+    assert check_settings.check(tree_copy) == [
+        f"{check_settings.LIST}: TND_LOG has no comment above it"
+    ]
