@@ -11,7 +11,7 @@ MINUTES ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench test-tsan test-asan test-mpi test-shmem test-ga \
+.PHONY: help demo docs test test-all bench test-tsan test-asan test-mpi test-shmem test-ga \
   test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma test-driver \
   test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint \
   format clean
@@ -24,6 +24,9 @@ help: ## this list
 
 demo: ## build, run the FDTD demo with its snapshots in a pool, and name the pictures it drew
 	tools/demo.sh
+
+docs: ## build the documentation site in build/docs/html
+	tools/docs.sh
 
 test: ## build and run the tests this machine can run, without the slow ones, which only add breadth
 	tools/test.sh dev

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""README and docs: length, examples that stand in the files they name, make targets that exist, links that resolve."""
+"""README and docs: length, examples that stand in the files they name, make targets that exist,
+links that resolve, a place on the site for every page.
+"""
 
 import re
+import tomllib
 
 import tree
 
 README_LINES_MAX = 170
+CONTENTS = "docs/site/contents.toml"
 FENCE = re.compile(r"^```(\w*)\s*$\n(.*?)^```\s*$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^(?://|#) (examples/\S+)$", re.M)
@@ -69,8 +73,28 @@ def check_links(root, path, text):
     return problems
 
 
+def check_contents(root):
+    """Every page has one place on the site. Pages of folders with a README.md are below that."""
+    sections = tomllib.loads((root / CONTENTS).read_text())["section"]
+    listed = [page for section in sections for page in section["pages"]]
+    pages = {
+        path.relative_to(root / "docs").with_suffix("").as_posix()
+        for path in tree.files(root, "docs", suffixes={".md"})
+        if path.parent == root / "docs" or not (path.parent / "README.md").exists()
+    } - {"README"}
+    made = {"contributing"} | {page for page in listed if page.startswith("reference/")}
+    for page in sorted(set(listed)):
+        if listed.count(page) > 1:
+            yield f"{CONTENTS}: {page} stands in it {listed.count(page)} times"
+        if page not in made and not (root / f"docs/{page}.md").exists():
+            yield f"{CONTENTS}: docs/{page}.md does not exist"
+    for page in sorted(pages - set(listed)):
+        yield f"{CONTENTS}: docs/{page}.md has no place on the site"
+
+
 def check(root):
     problems = check_readme(root, (root / "README.md").read_text())
+    problems += check_contents(root)
     pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(
         root, "docs", suffixes={".md"}
     )

@@ -155,11 +155,15 @@ class converter:
         return self.page
 
 
-def script_page(name, section, script, version):
-    """Of the comment below the interpreter's line."""
+def script_comment(script):
+    """The comment below the interpreter's line."""
     lines = pathlib.Path(script).read_text().splitlines()[1:]
     end = next(index for index, line in enumerate(lines) if not line.startswith("#"))
-    text = [line[1:].removeprefix(" ") for line in lines[:end]]
+    return [line[1:].removeprefix(" ") for line in lines[:end]]
+
+
+def script_page(name, section, script, version):
+    text = script_comment(script)
     page = heading(name, section, summary(text), version)
     return [*page, ".SH DESCRIPTION", *literal(text)]
 

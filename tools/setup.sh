@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint|rdma|kernel|mpi|ga ...
+# usage: tools/setup.sh build|test|demo|bench|lint|docs|rdma|kernel|mpi|ga ...
 set -euo pipefail
 
 # package|tasks|why
@@ -23,13 +23,14 @@ libcpp-httplib-dev|build|HTTP: metrics and web page of the pool; the client of e
 libssl-dev|build|OpenSSL: TLS of the client of etcd
 libboost-dev|build|Boost.Interprocess: allocation within a given memory block
 libgtest-dev|test|GoogleTest: unit tests
-python3|test demo|the fixture that runs a Gfarm; pytest
+python3|test demo docs|the fixture that runs a Gfarm; pytest
 python3-dev|test|headers of Python: the Python package
-python3-venv|test mpi|an environment for pytest
+python3-venv|test mpi docs|an environment for pytest, or for Sphinx
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
 strace|kernel|counts system calls in a guest
 clang|lint|the second compiler; fuzzing
+doxygen|docs|reads the public headers for the documentation site
 qemu-system-x86|rdma|the virtual machine with a software RDMA device
 busybox-static|rdma|the programs of the virtual machine
 cpio|rdma|packs its initial file system

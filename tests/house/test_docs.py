@@ -43,3 +43,22 @@ def test_a_planted_change_in_the_code_of_a_page_is_found(tree_copy):
     assert check_docs.check(tree_copy) == [
         "docs/kernels.md: the code block of examples/twice/twice.cu is not in the file"
     ]
+
+
+@pytest.mark.parametrize(
+    "plant, what",
+    [
+        (lambda tree: (tree / "docs/planted.md").write_text("# A page\n"), "no place on the site"),
+        (lambda tree: (tree / "docs/pool.md").unlink(), "docs/pool.md does not exist"),
+        (
+            lambda tree: (tree / check_docs.CONTENTS).write_text(
+                (tree / check_docs.CONTENTS).read_text().replace('"gfile"', '"pool"')
+            ),
+            "pool stands in it 2 times",
+        ),
+    ],
+)
+def test_a_page_without_its_place_on_the_site_is_found(tree_copy, plant, what):
+    plant(tree_copy)
+    problems = list(check_docs.check_contents(tree_copy))
+    assert any(what in problem for problem in problems), problems
