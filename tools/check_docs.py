@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """README and docs: length, examples that stand in the files they name, make targets that exist,
-links that resolve, a place on the site for every page.
+links that resolve, a place on the site for every page, and the length of the first pages, whose
+blocks `tests/e2e/strangers/test_start_pages.py` runs.
 """
 
 import re
@@ -10,6 +11,9 @@ import tree
 
 README_LINES_MAX = 170
 CONTENTS = "docs/site/contents.toml"
+START = "docs/start"
+START_LINES_MAX = 100
+START_PROGRAM_LINES_MAX = 40
 FENCE = re.compile(r"^```(\w*)\s*$\n(.*?)^```\s*$", re.M | re.S)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^(?://|#) (examples/\S+)$", re.M)
@@ -92,9 +96,26 @@ def check_contents(root):
         yield f"{CONTENTS}: docs/{page}.md has no place on the site"
 
 
+def check_start_page(name, text):
+    """A page of docs/start is short, and has only blocks that its test runs or compares."""
+    if len(text.splitlines()) > START_LINES_MAX:
+        yield f"{name}: more than {START_LINES_MAX} lines"
+    for language, body in FENCE.findall(text):
+        if language not in ("c", "cuda", "console", "sh", "text"):
+            yield f"{name}: no test runs blocks of {language or 'no language'}"
+        if language not in ("c", "cuda"):
+            continue
+        if not re.match(r"// \S+\.\w+\n", body):
+            yield f"{name}: a program does not start with a comment naming its file"
+        if len(body.splitlines()) > START_PROGRAM_LINES_MAX:
+            yield f"{name}: a program has more than {START_PROGRAM_LINES_MAX} lines"
+
+
 def check(root):
     problems = check_readme(root, (root / "README.md").read_text())
     problems += check_contents(root)
+    for path in tree.files(root, START, suffixes={".md"}):
+        problems += check_start_page(path.relative_to(root).as_posix(), path.read_text())
     pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(
         root, "docs", suffixes={".md"}
     )

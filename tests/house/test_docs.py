@@ -62,3 +62,19 @@ def test_a_page_without_its_place_on_the_site_is_found(tree_copy, plant, what):
     plant(tree_copy)
     problems = list(check_docs.check_contents(tree_copy))
     assert any(what in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("line\n" * 101, "more than 100 lines"),
+        ("```c\nint a;\n```\n", "does not start with a comment naming its file"),
+        ("```cuda\n// a.cu\n" + "int a;\n" * 40 + "```\n", "more than 40 lines"),
+        ("```\nls\n```\n", "no test runs blocks of no language"),
+        ("```python\n# a.py\n```\n", "no test runs blocks of python"),
+    ],
+)
+def test_a_first_page_that_is_long_or_untested_is_found(tree_copy, text, what):
+    (tree_copy / "docs/start/kernel.md").write_text(text)
+    problems = check_docs.check(tree_copy)
+    assert any("docs/start/kernel.md" in found and what in found for found in problems), problems
