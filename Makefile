@@ -11,7 +11,7 @@ MINUTES ?= 600
 export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs test test-all bench test-tsan test-asan test-mpi test-shmem test-ga \
+.PHONY: help demo docs figures test test-all bench test-tsan test-asan test-mpi test-shmem test-ga \
   test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma test-driver \
   test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall lint \
   format clean
@@ -27,6 +27,9 @@ demo: ## build, run the FDTD demo with its snapshots in a pool, and name the pic
 
 docs: ## build the documentation site in build/docs/html
 	tools/docs.sh
+
+figures: ## draw the figures of the papers from docs/measurements, and write docs/figures.md
+	python=$$(tools/venv.sh docs) && "$$python" tools/figures.py
 
 test: ## build and run the tests this machine can run, without the slow ones, which only add breadth
 	tools/test.sh dev

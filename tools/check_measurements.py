@@ -3,6 +3,7 @@
 
 import re
 
+import figures
 import measurements
 import tree
 
@@ -51,6 +52,8 @@ def check_json(root):
 
 def check_typed(root):
     for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+        if path == root / figures.PAGE:
+            continue  # generated as a whole
         text = measurements.BLOCK.sub(lambda match: "\n" * match[0].count("\n"), path.read_text())
         for line_number, line in enumerate(text.splitlines(), 1):
             found = TYPED.search(line)
@@ -64,6 +67,7 @@ def check(root):
         return problems  # a table needs every key of its rows
     try:
         files = measurements.generated(root)
+        problems += figures.stale(root)
     except measurements.Fault as fault:
         return [*problems, str(fault)]
     for name, text in files.items():
