@@ -30,6 +30,23 @@ tanada_man_page(
 foreach(name comex errors gfile launch nvshmem o2g observe pgas pool python shmem)
   tanada_man_page(document tanada-${name}.7 ${PROJECT_SOURCE_DIR}/docs/${name}.md docs/${name}.md)
 endforeach()
+# One page for each call of the headers. Their names are those of the calls.
+set(call_pages_script ${PROJECT_SOURCE_DIR}/tools/call_pages.py)
+set(call_headers "")
+foreach(name gfile.h o2g.h pool.h status.h store.h version.h device/gfile.cuh)
+  list(APPEND call_headers ${PROJECT_SOURCE_DIR}/include/tanada/${name})
+endforeach()
+add_custom_command(OUTPUT ${man_folder}/man3.stamp
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${man_folder}/man3
+  COMMAND ${Python3_EXECUTABLE} ${call_pages_script} --version ${PROJECT_VERSION}
+          ${man_folder}/man3 ${call_headers}
+  COMMAND ${CMAKE_COMMAND} -E touch ${man_folder}/man3.stamp
+  DEPENDS ${call_pages_script} ${man_script} ${PROJECT_SOURCE_DIR}/tools/site_reference.py
+          ${call_headers} VERBATIM)
+list(APPEND man_pages ${man_folder}/man3.stamp)
+install(DIRECTORY ${man_folder}/man3/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3
+  FILES_MATCHING PATTERN "*.3")
+
 # The other names of the wrappers.
 foreach(name oshc++ oshCC oshcxx)
   file(CONFIGURE OUTPUT ${man_folder}/${name}.1 CONTENT ".so man1/oshcc.1\n")

@@ -336,9 +336,10 @@ def test_what_another_version_left_is_removed(build_folder, tmp_path):
 
 def test_licence_and_manual_pages_are_installed(installed):
     assert (installed / "share/doc/tanada/LICENSE").is_file()
-    pages = {path.name for path in (installed / "share/man").rglob("*.[17]")}
+    pages = {path.name for path in (installed / "share/man").rglob("*.[137]")}
     commands = {f"{path.name}.1" for path in (installed / "bin").iterdir()}
     assert commands <= pages
+    assert {"tnd_pool_commit.3", "gread_rows.3", "tanada_pool.3"} <= pages
     assert {f"tanada-{name}.7" for name in ("comex", "gfile", "o2g", "pool", "shmem")} <= pages
     text = (installed / "share/man/man1/tanada.1").read_text()
     assert ".SH NAME" in text and '.SH "TANADA POOL CP"' in text
