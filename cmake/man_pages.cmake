@@ -1,8 +1,9 @@
-# Manual pages, made at build time of --help and of docs/ by tools/man_pages.py. Without Python, or where the commands that
-# are built do not run, the build goes on without them.
+# Manual pages and completions, made at build time of --help and of docs/ by tools/man_pages.py and
+# others. Without Python, or where the commands that are built do not run, the build goes on without
+# them.
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT Python3_Interpreter_FOUND OR CMAKE_CROSSCOMPILING OR TANADA_PYTHON)
-  message(STATUS "manual pages are left out: there is no Python to make them, or nothing to run")
+  message(STATUS "manual pages and completions are left out: there is no Python to make them, or nothing to run")
   return()
 endif()
 
@@ -54,6 +55,26 @@ foreach(name oshc++ oshCC oshcxx)
 endforeach()
 file(CONFIGURE OUTPUT ${man_folder}/oshmem_info.1 CONTENT ".so man1/oshrun.1\n")
 install(FILES ${man_folder}/oshmem_info.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+
+# Completions of commands for shells, where these look for them.
+set(completions_folder ${PROJECT_BINARY_DIR}/completions)
+set(completions_script ${PROJECT_SOURCE_DIR}/tools/completions.py)
+foreach(program tanada_command tanada_poold_program)
+  set(name $<TARGET_FILE_NAME:${program}>)
+  set(stamp ${completions_folder}/${program}.stamp)
+  add_custom_command(OUTPUT ${stamp}
+    COMMAND ${Python3_EXECUTABLE} ${completions_script} $<TARGET_FILE:${program}>
+            ${completions_folder}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${completions_script} ${man_script} ${program} VERBATIM)
+  list(APPEND man_pages ${stamp})
+  install(FILES ${completions_folder}/${name}.bash RENAME ${name}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completions_folder}/_${name}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${completions_folder}/${name}.fish
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endforeach()
 
 add_custom_target(man_pages ALL DEPENDS ${man_pages})
 add_dependencies(installed man_pages)

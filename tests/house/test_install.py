@@ -339,6 +339,9 @@ def test_licence_and_manual_pages_are_installed(installed):
     pages = {path.name for path in (installed / "share/man").rglob("*.[137]")}
     commands = {f"{path.name}.1" for path in (installed / "bin").iterdir()}
     assert commands <= pages
+    assert (installed / "share/bash-completion/completions/tanada").is_file()
+    assert (installed / "share/zsh/site-functions/_tanada-poold").is_file()
+    assert (installed / "share/fish/vendor_completions.d/tanada.fish").is_file()
     assert {"tnd_pool_commit.3", "gread_rows.3", "tanada_pool.3"} <= pages
     assert {f"tanada-{name}.7" for name in ("comex", "gfile", "o2g", "pool", "shmem")} <= pages
     text = (installed / "share/man/man1/tanada.1").read_text()
