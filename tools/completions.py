@@ -12,7 +12,6 @@ import re
 import man_pages
 
 OPTION = re.compile(r"^  ((?:-\w,)?--[a-z][\w-]*)(.*)$")
-SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*)\s{2,}(\S.*)$")
 VALUE = re.compile(r"^ +[A-Z]{2,}")
 HEADER = "# Completions of {name}, made of its --help by tools/completions.py."
 
@@ -22,16 +21,12 @@ class level:
 
     def __init__(self, words, lines):
         self.words = words
-        self.subcommands = []
+        self.subcommands = [match.groups() for match in man_pages.subcommand_lines(lines)]
         self.options = []  # (name, has a value, meaning)
-        in_subcommands = False
         # A long option has its meaning on the next line.
         text = re.sub(r"\n {30,}", "  ", "\n".join(lines))
         for line in text.splitlines():
-            in_subcommands = in_subcommands or line == "Subcommands:"
-            if match := SUBCOMMAND.match(line) if in_subcommands else None:
-                self.subcommands.append((match[1], match[2]))
-            elif match := OPTION.match(line):
+            if match := OPTION.match(line):
                 meaning = re.split(r"\s{2,}", match[2].strip(), maxsplit=1)[-1]
                 names = match[1].split(",")
                 self.options.append((names[-1], bool(VALUE.match(match[2])), meaning))

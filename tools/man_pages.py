@@ -12,7 +12,9 @@ import subprocess
 import sys
 
 HELP_LIMIT_S = 120
-SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*)\s{2,}\S")
+HEADING = re.compile(r"^[A-Z][\w ]*:$")
+OPTION_HEADINGS = ("Options:", "Positionals:")
+SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*)\s{2,}(\S.*)$")
 FENCE = "```"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 SPAN = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w))")
@@ -48,12 +50,18 @@ def help_of(program, *words):
     return done.stdout.replace(str(program), pathlib.Path(program).name).strip().splitlines()
 
 
+def subcommand_lines(lines):
+    """A match of SUBCOMMAND for each subcommand: those below headings of which none is of options."""
+    is_below = False
+    for line in lines:
+        if HEADING.match(line):
+            is_below = line not in OPTION_HEADINGS
+        elif is_below and (match := SUBCOMMAND.match(line)):
+            yield match
+
+
 def subcommands(lines):
-    """The names below `Subcommands:`."""
-    if "Subcommands:" not in lines:
-        return []
-    below = lines[lines.index("Subcommands:") + 1 :]
-    return [match[1] for match in map(SUBCOMMAND.match, below) if match]
+    return [match[1] for match in subcommand_lines(lines)]
 
 
 def command_parts(program, words):

@@ -14,9 +14,15 @@
 
 namespace {
 
+// Headings of --help.
+constexpr char observing[] = "Running programs";
+constexpr char pools[] = "The pool and its snapshots";
+constexpr char machine[] = "This machine";
+
 CLI::App *add_render(CLI::App &app, tanada::command::render_options &options) {
   CLI::App *const render =
       app.add_subcommand("render", "draw a snapshot (.npy), or an animation of many");
+  render->group(pools);
   render
       ->add_option("URL",
                    options.urls,
@@ -50,6 +56,7 @@ CLI::App *add_render(CLI::App &app, tanada::command::render_options &options) {
 
 CLI::App *add_comex_top(CLI::App &app, tanada::command::comex_top_options &options) {
   CLI::App *const comex = app.add_subcommand("comex", "processes of Global Arrays");
+  comex->group(observing);
   comex->require_subcommand(1);
   CLI::App *const top = comex->add_subcommand(
       "top", "states of processes that may be swapped out, in running jobs of this user");
@@ -75,6 +82,7 @@ int main(int count, char **arguments) {
 
   stat_options gfile_options;
   CLI::App *const gfile = app.add_subcommand("gfile", "files from inside kernels");
+  gfile->group(observing);
   gfile->require_subcommand(1);
   CLI::App *const stat =
       gfile->add_subcommand("stat", "counters and files of running processes of this user");
@@ -89,11 +97,13 @@ int main(int count, char **arguments) {
   doctor_options checks;
   CLI::App *const doctor_command =
       app.add_subcommand("doctor", "what this machine offers, what is missing and the remedy");
+  doctor_command->group(machine);
   doctor_command->add_flag("--json", checks.json, "print JSON");
   doctor_command->add_option(
       "--pool", checks.pool, "also connect to this pool: pool://host[:port]/namespace");
   std::function<int()> pool_command;
   add_pool(app, pool_command);
+  app.get_subcommand("pool")->group(pools);
   render_options drawing;
   CLI::App *const render_command = add_render(app, drawing);
   comex_top_options monitoring;

@@ -54,6 +54,15 @@ def test_a_command_has_its_subcommands(tmp_path):
     assert '.SH "TOOL ADD"' in page and "A tool. Usage: tool" in page
 
 
+def test_subcommands_stand_below_headings_of_their_own():
+    text = (
+        "A tool.\nUsage: tool [OPTIONS] SUBCOMMAND\n\nOptions:\n  word    no subcommand\n"
+        "\nPositionals:\n  name    neither\n\nRunning programs:\n  top    show\n"
+        "\nSubcommands:\n  rm    remove\n"
+    )
+    assert man_pages.subcommands(text.splitlines()) == ["top", "rm"]
+
+
 def test_a_command_that_fails_makes_no_page(tmp_path):
     program = tmp_path / "tool"
     program.write_text("#!/bin/sh\nexit 3\n")
