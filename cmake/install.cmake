@@ -40,7 +40,7 @@ if(TARGET comex)
   install(DIRECTORY include/compat/comex/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/comex)
 endif()
 
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE NOTICE CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Those that need nothing but what is installed. The others draw pictures by a library of this tree, or are programs of Global Arrays.
 set(examples_folder ${CMAKE_INSTALL_DATADIR}/tanada/examples)

@@ -86,7 +86,9 @@ def check_contents(root):
         for path in tree.files(root, "docs", suffixes={".md"})
         if path.parent == root / "docs" or not (path.parent / "README.md").exists()
     } - {"README"}
-    made = {"contributing"} | {page for page in listed if page.startswith("reference/")}
+    made = {"contributing", "security", "changes"} | {
+        page for page in listed if page.startswith("reference/")
+    }
     for page in sorted(set(listed)):
         if listed.count(page) > 1:
             yield f"{CONTENTS}: {page} stands in it {listed.count(page)} times"
@@ -116,9 +118,8 @@ def check(root):
     problems += check_contents(root)
     for path in tree.files(root, START, suffixes={".md"}):
         problems += check_start_page(path.relative_to(root).as_posix(), path.read_text())
-    pages = [root / "README.md", root / "CONTRIBUTING.md"] + tree.files(
-        root, "docs", suffixes={".md"}
-    )
+    names = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+    pages = [root / name for name in names] + tree.files(root, "docs", suffixes={".md"})
     for path in pages:
         text = path.read_text()
         if path.name != "README.md" or path.parent != root:

@@ -37,6 +37,8 @@ PLACES = {
     "README.md": "index.md",
     "docs/README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changes.md",
     "include/tanada/device/gfile.cuh": "reference/device.md",
     **{f"include/tanada/{name}": f"reference/c/{name}.md" for name in site_reference.HEADERS},
 }
@@ -127,7 +129,8 @@ def make(root, programs, folder):
     shutil.rmtree(folder, ignore_errors=True)
     out = site(root, folder)
     out.page("README.md", "index.md", front_page_trees(contents))
-    out.page("CONTRIBUTING.md", "contributing.md")
+    for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"):
+        out.page(name, PLACES[name])
     for path in tree.files(root, "docs"):
         name = path.relative_to(root).as_posix()
         place = name.removeprefix("docs/")
