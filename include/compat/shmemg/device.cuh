@@ -14,7 +14,7 @@
 //   Target:     Symmetric addresses are those of this PE's device heap (shmemg_malloc). A local
 //               address may be any memory that the kernel accesses. Where the PE's memory is not
 //               mapped (shmemg_ptr() is null), more than 1024 bytes of a stack or of shared memory
-//               take one request for each 1024 bytes.
+//               take several requests.
 //   Visibility: The result of a put, set or update is visible at the target when a quiet has
 //               returned. A fence orders it before later ones. A wait or test that sees a value
 //               also sees what its writer wrote before its fence, put_signal or sync.

@@ -6,18 +6,19 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
-#include "core/base/mutex.hpp"
 #include "seams/os/thread.hpp"
 #include "seams/os/yield.hpp"
 
 namespace tanada::shmem {
 namespace {
 
-constexpr auto watch_interval = std::chrono::milliseconds{10};  // between two checks for failed PEs
+constexpr uint64_t watch_interval_ns = 10'000'000;  // between two checks for failed PEs
+constexpr auto watch_interval = std::chrono::nanoseconds{watch_interval_ns};
 // Time of polling the ring after a request before the thread sleeps. A program's steps are seldom
 // longer where processors are idle.
 constexpr uint64_t busy_ns_dedicated = 2'000'000, busy_ns_oversubscribed = 200'000;
-constexpr auto rest = std::chrono::microseconds{50};
+// Of the thread, where kernels cannot wake it.
+constexpr uint64_t rest_ns = 50'000;
 
 static_assert(device_team_slots + 2 == device::team_count_max &&
               device_context_count_max == device::context_count);
@@ -51,7 +52,11 @@ status device_options::read_environment() {
 device_service::device_service(onesided::job &job,
                                seams::gpu &device,
                                const device_options &options)
-    : job_{job}, gpu_{device}, options_{options}, context_used_(device::context_count, false) {}
+    : job_{job},
+      gpu_{device},
+      options_{options},
+      context_used_(device::context_count, false),
+      do_kernels_wake_{!device.info().is_cuda} {}
 
 result<std::unique_ptr<device_service>> device_service::start(onesided::job &job,
                                                               seams::gpu &device,
@@ -77,15 +82,13 @@ result<std::unique_ptr<device_service>> device_service::start(onesided::job &job
 }
 
 device_service::~device_service() {
-  {
-    lock_guard const lock{mutex_};
-    is_stopping_ = true;
-  }
   is_ending_.store(true, std::memory_order_relaxed);
-  wake_.notify_all();
+  wake_.signal();
   if (thread_.joinable())
     thread_.join();
   // Completes what kernels did not. There is nothing left to which a failure could be reported.
+  if (posts_)
+    static_cast<void>(perform_posts());
   if (context_)
     static_cast<void>(context_->quiet());
   context_.reset();
@@ -108,6 +111,18 @@ status device_service::allocate_zeros(T *&target, size_t count) {
   return gpu_.fill_device(target, 0, count * sizeof(T));
 }
 
+// Host memory that kernels access, zeroed.
+template <class T>
+status device_service::allocate_mapped(T *&target) {
+  auto memory = gpu_.allocate_host(sizeof(T));
+  if (!memory.ok())
+    return memory.error();
+  host_memory_.push_back(memory.value());
+  target = static_cast<T *>(memory.value());
+  TND_ASSERT(target != nullptr);
+  return status::ok;
+}
+
 status device_service::allocate() {
   size_t const count = size_t(job_.count());
   TND_TRY(allocate_zeros(view_.live, 1));
@@ -116,18 +131,13 @@ status device_service::allocate() {
   TND_TRY(allocate_zeros(team_pes_, device::team_count_max * count));
   TND_TRY(allocate_zeros(context_pes_, device::context_count * count));
   TND_TRY(allocate_zeros(view_.ring.slots, 1));
-  auto fault = gpu_.allocate_host(sizeof(device::fault_record));
-  if (!fault.ok())
-    return fault.error();
-  host_memory_.push_back(fault.value());
-  view_.fault = static_cast<device::fault_record *>(fault.value());
+  TND_TRY(allocate_mapped(view_.fault));
   fault_ = view_.fault;
-  auto mail = gpu_.allocate_host(sizeof(rpc::mailbox));
-  if (!mail.ok())
-    return mail.error();
-  host_memory_.push_back(mail.value());
-  view_.ring.mail = static_cast<rpc::mailbox *>(mail.value());
+  TND_TRY(allocate_mapped(view_.ring.mail));
   mail_ = view_.ring.mail;
+  TND_TRY(allocate_zeros(view_.posts.state, 1));
+  TND_TRY(allocate_mapped(view_.posts.box));
+  posts_.emplace(*view_.posts.box);
   return status::ok;
 }
 
@@ -257,31 +267,26 @@ void device_service::run() {
       watch();
       watched = time;
     }
+    u32 const ticket = wake_.ticket();
     if (view_.has_unmapped != 0 && serve())
       served = time;
     if (view_.has_unmapped != 0 && time - served < busy && seams::thread_yield())
       continue;
-    sleep_for(view_.has_unmapped != 0 ? std::chrono::nanoseconds{rest} : watch_interval);
+    wake_.wait(ticket, view_.has_unmapped != 0 && !do_kernels_wake_ ? rest_ns : watch_interval_ns);
   }
-}
-
-// Returns early when the service stops.
-void device_service::sleep_for(std::chrono::nanoseconds period) {
-  unique_lock lock{mutex_};
-  wake_.wait_for(lock, period, [&] {
-    mutex_.assert_held();
-    return is_stopping_;
-  });
 }
 
 bool device_service::serve() {
   TND_ASSERT(server_ != nullptr);
   job_.progress();
-  uint32_t handled_count = 0;
+  uint32_t handled_count = perform_posts();
   for (uint32_t share = server_->next_active_share(0); share < rpc::share_count;
        share = server_->next_active_share(share + 1)) {
     handled_count += server_->poll(share, *this);
   }
+  answer_fetches();
+  if (handled_count != 0)
+    wake_kernels();
   return handled_count != 0;
 }
 
@@ -294,138 +299,6 @@ void device_service::watch() {
     return;
   has_reported_loss_ =
       gpu_.store_word(&view_.live->failed_pe, uint64_t(failed_pe) + 1) == status::ok;
-}
-
-// ---- requests
-
-// Returns `size` bytes of the kernel's own memory, at address `word` or in the slot's text. fault:
-// the address is not device memory, so host code may not access it.
-result<std::byte *> device_service::own_memory(const rpc::request &request,
-                                               u32 slot,
-                                               u64 word,
-                                               u64 size) const {
-  TND_ASSERT(slot < std::size(mail_->texts));
-  if ((request.op & device::in_text) != 0) {
-    if (size > rpc::text_size)
-      return status::protocol;
-    return reinterpret_cast<std::byte *>(mail_->texts[slot]);
-  }
-  auto *const addr = reinterpret_cast<std::byte *>(word);
-  if (options_.is_strict && !gpu_.is_device_memory(addr))
-    return status::fault;
-  return addr;
-}
-
-status device_service::move(const rpc::request &request, u32 slot, onesided::pe_index pe) {
-  bool const is_get = device::op(request.op & ~device::in_text) == device::op::get;
-  auto own_buffer = own_memory(request, slot, request.words[is_get ? 0 : 1], request.words[2]);
-  if (!own_buffer.ok())
-    return own_buffer.error();
-  auto *const first = reinterpret_cast<void *>(request.words[0]);
-  return is_get ? context_->get(own_buffer.value(),
-                                reinterpret_cast<const void *>(request.words[1]),
-                                request.words[2],
-                                pe)
-                : context_->put(first, own_buffer.value(), request.words[2], pe);
-}
-
-status device_service::put_signal(const rpc::request &request, u32 slot, onesided::pe_index pe) {
-  bool const is_added = request.file >> 24 == 1;
-  const std::byte *source = nullptr;
-  if (request.words[2] != 0) {
-    auto own_buffer = own_memory(request, slot, request.words[1], request.words[2]);
-    if (!own_buffer.ok())
-      return own_buffer.error();
-    source = own_buffer.value();
-  }
-  return context_->put_signal(reinterpret_cast<void *>(request.words[0]),
-                              source,
-                              request.words[2],
-                              reinterpret_cast<uint64_t *>(request.words[3]),
-                              is_added ? onesided::signal_kind::add : onesided::signal_kind::set,
-                              request.words[4],
-                              pe);
-}
-
-status device_service::update(const rpc::request &request,
-                              u32 unit,
-                              onesided::pe_index pe,
-                              u64 &before) {
-  if (request.words[3] > u64(seams::fabric_atomic::fetch))
-    return status::protocol;
-  auto const kind = seams::fabric_atomic(request.words[3]);
-  if (unit == 8) {
-    uint64_t old_value = 0;
-    TND_TRY(context_->update(kind,
-                             reinterpret_cast<uint64_t *>(request.words[0]),
-                             uint64_t{request.words[1]},
-                             uint64_t{request.words[2]},
-                             &old_value,
-                             pe));
-    before = old_value;
-    return status::ok;
-  }
-  uint32_t old_value = 0;
-  TND_TRY(context_->update(kind,
-                           reinterpret_cast<uint32_t *>(request.words[0]),
-                           uint32_t(request.words[1]),
-                           uint32_t(request.words[2]),
-                           &old_value,
-                           pe));
-  before = old_value;
-  return status::ok;
-}
-
-status device_service::move_rows(const rpc::request &request, u32 slot, onesided::pe_index pe) {
-  bool const is_put = device::op(request.op & ~device::in_text) == device::op::iput;
-  u64 const unit = request.file >> 24, count = request.words[2];
-  u64 const size =
-      unit != 0 && count <= rpc::text_size / unit ? unit * count : ~u64{0};  // must fit a text
-  auto own_buffer = own_memory(request, slot, request.words[is_put ? 1 : 0], size);
-  if (!own_buffer.ok())
-    return own_buffer.error();
-  onesided::strided_shape const shape{
-      unit, count, ptrdiff_t(request.words[3] * unit), ptrdiff_t(request.words[4] * unit)};
-  return is_put
-             ? context_->put_strided(
-                   reinterpret_cast<void *>(request.words[0]), own_buffer.value(), shape, pe)
-             : context_->get_strided(
-                   own_buffer.value(), reinterpret_cast<const void *>(request.words[1]), shape, pe);
-}
-
-void device_service::on_request(u32 slot, const rpc::request &request, std::string_view) {
-  auto const pe = onesided::pe_index(request.file & 0xffffff);
-  u32 const unit = request.file >> 24;
-  u64 word = 0;
-  status code = status::protocol;
-  switch (device::op(request.op & ~device::in_text)) {
-    case device::op::put:
-    case device::op::get:
-      code = move(request, slot, pe);
-      break;
-    case device::op::get_word:
-      if (unit <= sizeof word)
-        code = context_->get(&word, reinterpret_cast<const void *>(request.words[0]), unit, pe);
-      break;
-    case device::op::iput:
-    case device::op::iget:
-      code = move_rows(request, slot, pe);
-      break;
-    case device::op::update:
-      code = update(request, unit, pe, word);
-      break;
-    case device::op::put_signal:
-      code = put_signal(request, slot, pe);
-      break;
-    case device::op::quiet:
-      code = context_->quiet();
-      break;
-    case device::op::fence:
-      context_->fence();
-      code = status::ok;
-      break;
-  }
-  server_->reply(slot, code, 0, &word, 1, false);
 }
 
 }  // namespace tanada::shmem

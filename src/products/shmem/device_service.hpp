@@ -3,14 +3,16 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
 #include <thread>
 #include <vector>
 
-#include "core/base/mutex.hpp"
+#include "executor/event.hpp"
 #include "onesided/job/context.hpp"
 #include "products/shmem/device_side.hpp"
+#include "rpc/post_reader.hpp"
 #include "rpc/server.hpp"
 #include <tanada/device/detail/shmem/view.hpp>
 
@@ -40,8 +42,15 @@ class device_service final : rpc::server::handler {
   const device::view &view() const noexcept {
     return view_;
   }
+  // The first fault that a kernel has recorded, or else that of a posted request.
   const device::fault_record &fault() const noexcept {
-    return *fault_;
+    bool const has_kernel_fault = __atomic_load_n(&fault_->filled, __ATOMIC_ACQUIRE) != 0;
+    return has_kernel_fault ? *fault_ : post_fault_;
+  }
+
+  // Called by kernels on the host executor after a request. Thread safety: any thread.
+  void wake() noexcept {
+    wake_.signal();
   }
 
   // Entries of the view's tables by index. start() sets team 0; the caller sets team 1 before it
@@ -60,18 +69,40 @@ class device_service final : rpc::server::handler {
   status set_first_teams();
   template <class T>
   status allocate_zeros(T *&target, size_t count);
+  template <class T>
+  status allocate_mapped(T *&target);
   void run();
-  void sleep_for(std::chrono::nanoseconds period);
   bool serve();
   void watch();
 
-  void on_request(u32 slot, const rpc::request &request, std::string_view text) override;
+  // A request, and the memory that holds data of it.
+  struct kernel_request {
+    rpc::request body;
+    std::span<std::byte> text;
+  };
+  void on_request(u32 slot, const rpc::request &body, std::string_view text) override;
   void on_finished(u32, bool) override {}
-  result<std::byte *> own_memory(const rpc::request &request, u32 slot, u64 word, u64 size) const;
-  status move(const rpc::request &request, u32 slot, onesided::pe_index pe);
-  status put_signal(const rpc::request &request, u32 slot, onesided::pe_index pe);
-  status update(const rpc::request &request, u32 unit, onesided::pe_index pe, u64 &before);
-  status move_rows(const rpc::request &request, u32 slot, onesided::pe_index pe);
+  result<std::byte *> own_memory(const kernel_request &request, u64 word, u64 size) const;
+  // Bytes of rows without gaps. If they do not fit a text, a size that does not fit, either.
+  static u64 rows_size(u64 unit, u64 count) noexcept {
+    return unit != 0 && count <= rpc::post_text_size / unit ? unit * count : ~u64{0};
+  }
+  status put(const kernel_request &request);
+  status put_rows(const kernel_request &request);
+  status put_signal(const kernel_request &request);
+  template <class T>
+  status update(const rpc::request &request, u64 *before);
+  status update_by_size(const rpc::request &request, u64 *before);
+  status perform_post(const kernel_request &request);
+  uint32_t perform_posts();
+  void perform_posts_before(u64 limit);
+  void record_post_fault(const rpc::request &request, status code);
+  status start_get(const kernel_request &request);
+  status start_get_word(const rpc::request &request, u64 &word);
+  bool start_fetch(const kernel_request &request, u32 slot, status &code);
+  void answer_fetches();
+  status get_rows(const kernel_request &request);
+  status quiet();
 
   onesided::job &job_;
   seams::gpu &gpu_;
@@ -84,13 +115,18 @@ class device_service final : rpc::server::handler {
   device::fault_record *fault_ = nullptr;             // host memory mapped for kernels
   rpc::mailbox *mail_ = nullptr;
   std::unique_ptr<rpc::server> server_;
+  std::optional<rpc::post_reader> posts_;
+  // The first failure of a posted request, which every later fence and quiet returns.
+  status post_status_ = status::ok;
+  device::fault_record post_fault_{};
+  std::vector<u32> fetches_;                  // slots that are answered when the context is quiet
+  u64 fetched_words_[rpc::slot_count]{};      // by slot
   std::optional<onesided::context> context_;  // used only by the thread
   onesided::lane *lane_ = nullptr;
   std::vector<bool> context_used_;
   bool has_reported_loss_ = false;  // kernels have been notified of a failed PE
-  mutex mutex_;
-  condition_variable wake_;
-  bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
+  bool do_kernels_wake_;            // as those on the host executor do
+  simt::host::event wake_;
   std::atomic<bool> is_ending_{false};
   std::thread thread_;
 };

@@ -4,6 +4,7 @@
 #include <tanada/status.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <string_view>
 
@@ -30,6 +31,7 @@ module_list &modules() {
 }
 
 std::unique_ptr<device_service> service;  // of the running job
+std::atomic<void (*)()> executor_wake{nullptr};
 
 constexpr const char *site_names[] = {"",       "put",        "get",    "p",        "g",
                                       "atomic", "put_signal", "signal", "wait",     "test",
@@ -144,6 +146,11 @@ status device_context_remove(runtime &, shmem_ctx_t handle) {
   return service->context_clear(size_t(reinterpret_cast<uintptr_t>(handle) - device_context_first));
 }
 
+void wake_kernels() noexcept {
+  if (auto *const wake = executor_wake.load(std::memory_order_relaxed))
+    wake();
+}
+
 void device_check(runtime &, const char *call) {
   if (service == nullptr)
     return;
@@ -165,6 +172,16 @@ void device_check(runtime &, const char *call) {
 }  // namespace tanada::shmem
 
 using namespace tanada::shmem;
+
+extern "C" [[gnu::visibility("default")]] void shmemx_executor_register(void (*wake_kernels)()) {
+  executor_wake.store(wake_kernels, std::memory_order_relaxed);
+}
+
+// Kernels end before the service does.
+extern "C" [[gnu::visibility("default")]] void shmemx_service_wake() {
+  TND_ASSERT(service != nullptr);
+  service->wake();
+}
 
 extern "C" [[gnu::visibility("default")]] int shmemx_module_register(int is_cuda,
                                                                      int (*update)(const void *view,

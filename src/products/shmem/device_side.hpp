@@ -20,6 +20,9 @@ struct runtime;
 // host, or automatic if it has no kernels. invalid, with a message: it has kernels for both.
 result<seams::gpu_choice> device_choice();
 
+// Wakes kernels on the host executor that wait for an answer.
+void wake_kernels() noexcept;
+
 // Returns the device control memory that each PE needs: onesided::job_options::device_control_size.
 size_t device_control_size(onesided::pe_index pe_count) noexcept;
 

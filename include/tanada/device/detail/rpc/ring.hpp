@@ -30,7 +30,7 @@ struct alignas(64) request {
   u32 op;
   u32 file;
   u64 words[5];
-  u64 reserved[2];
+  u64 extra[2];
 };
 static_assert(sizeof(request) == 64);
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "../base/status.hpp"
-#include "../rpc/ring.hpp"
+#include "../rpc/post_queue.hpp"
 
 namespace tanada::shmem::device {
 
@@ -46,7 +46,8 @@ enum class site : u32 {
 };
 
 // Requests from kernels to the host, for PEs whose memory is not mapped. `file` of the request: the
-// PE, and a size in the upper byte.
+// PE, and a size in the upper byte. `extra` of a request in the ring: the ticket below which posted
+// requests are performed first. `extra` of a posted request: the poster's block and thread.
 enum class op : u32 {
   put = 1,     // words: target, source, size
   get,         // words: target, source, size
@@ -159,6 +160,7 @@ struct view {
   const u64 *all_distances;  // by PE, all PEs
   fault_record *fault;
   rpc::ring_ref ring;
+  rpc::post_queue_ref posts;
   team_entry first_teams[first_team_count];
   u64 distances[view_pe_count];  // by PE
 };

@@ -62,7 +62,7 @@ TND_DEVICE_CALL inline T update_slow(u64 context, T *target, T operand, T compar
                     simt::to_word<word>(compare),
                     sizeof(T),
                     remote.pe,
-                    &before);
+                    IsFetched ? &before : nullptr);
   return simt::from_word<T>(word(before));
 }
 

@@ -25,6 +25,9 @@ inline bool calls_host() {
   return tnd_shmem_module_asks_host;
 }
 
+// The thread that answers requests polls for them.
+TND_DEVICE inline void wake_service() {}
+
 inline int update_cuda_module(const void *source,
                               decltype(sizeof 0) size,
                               const view &symbol,
@@ -51,6 +54,12 @@ static const int module_registered =
 
 #else
 
+// Functions of libshmem, which has no part of the executor that runs the kernels. The first one
+// receives the function that wakes kernels which wait for an answer. The second one wakes the
+// thread that answers them.
+extern "C" void shmemx_executor_register(void (*wake_kernels)());
+extern "C" void shmemx_service_wake();
+
 namespace tanada::shmem::device {
 
 // The host executor runs kernels in the process, so one view is enough.
@@ -61,6 +70,9 @@ inline const view &job_view() {
 }
 inline bool calls_host() {
   return module_view.has_unmapped != 0;
+}
+inline void wake_service() {
+  shmemx_service_wake();
 }
 
 inline constexpr u64 end_timeout_ns = 10'000'000'000;  // limit for running kernels, once the job is
@@ -78,7 +90,10 @@ inline int update_module(const void *source, decltype(sizeof 0) size) {
   return 0;
 }
 
-inline const int module_registered = shmemx_module_register(0, &update_module);
+inline const int module_registered = [] {
+  shmemx_executor_register(&simt::host::wake_kernels);
+  return shmemx_module_register(0, &update_module);
+}();
 
 }  // namespace tanada::shmem::device
 

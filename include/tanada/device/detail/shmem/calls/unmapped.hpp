@@ -6,6 +6,10 @@
 // many requests as needed. Short data travel in the text wherever they are, because a copy by the
 // host would cost more.
 //
+// Requests that carry all their data and return nothing are posted: the kernel does not wait for
+// the host. The host performs them in the order of their posts, and before every later request of
+// the same thread. If one fails, the host records the fault, and later fences and quiets return it.
+//
 // ptxas gives a kernel as many registers as there are values that live across the deepest chain of
 // calls. So these functions keep few values: they work on structs in the caller's frame.
 #pragma once
@@ -76,8 +80,8 @@ TND_DEVICE inline void fill_body(rpc::request &body, const host_request &request
     body.words[i] = request.words[i];
 }
 
-// One thread. Send a request to the host and wait for its status. `local`: travels in the text;
-// null: the words are the whole request.
+// One thread. Send a request to the host and wait for its status. `local`: its targets receive the
+// text of the answer; null: the answer has no text.
 TND_DEVICE_CALL inline status call_host(const host_request &request,
                                         const local_rows *local = nullptr,
                                         u64 *answer = nullptr) {
@@ -87,18 +91,37 @@ TND_DEVICE_CALL inline status call_host(const host_request &request,
   if (ticket.slot == rpc::no_slot)
     return status::timed_out;
   fill_body(ring.body(ticket), request, local != nullptr);
-  if (local != nullptr && local->source != nullptr)
-    exchange_text(reinterpret_cast<u8 *>(ring.text(ticket)), *local);
+  ring.body(ticket).extra[0] = job_view().posts.limit();
   ring.post(ticket);
+  wake_service();
   rpc::reply const reply = ring.wait(ticket, deadline_ns);
   if (reply.code == status::timed_out && reply.value == rpc::no_answer)
     return status::timed_out;
   if (answer != nullptr)
     *answer = simt::system_atomic<u64>(const_cast<u64 &>(ring.words(ticket)[0])).load_relaxed();
-  if (local != nullptr && local->source == nullptr && reply.code == status::ok)
+  if (local != nullptr && reply.code == status::ok)
     exchange_text(reinterpret_cast<u8 *>(ring.text(ticket)), *local);
   ring.finish(ticket, false);
   return reply.code;
+}
+
+// One thread. Send a request that needs no answer. `local`: its sources travel in the text; null:
+// the words are the whole request.
+TND_DEVICE_CALL inline status post_to_host(const host_request &request,
+                                           const local_rows *local = nullptr) {
+  rpc::post_queue_ref const posts = job_view().posts;
+  u64 const ticket = posts.claim(deadline_of(job_view().timeout_ns));
+  if (ticket == rpc::no_ticket)
+    return status::timed_out;
+  rpc::post_entry &entry = posts.entry(ticket);
+  fill_body(entry.body, request, local != nullptr);
+  entry.body.extra[0] = simt::block_rank();
+  entry.body.extra[1] = simt::thread_rank_in_block();
+  if (local != nullptr)
+    exchange_text(reinterpret_cast<u8 *>(entry.text), *local);
+  posts.post(ticket);
+  wake_service();
+  return status::ok;
 }
 
 // One thread. Send as many requests as the texts need. The last one carries the signal of a
@@ -107,12 +130,12 @@ TND_DEVICE_CALL inline status call_host_in_texts(host_request &request, local_ro
   op const operation = request.operation;
   TND_NO_UNROLL
   for (u64 remaining = local.count; remaining != 0; remaining -= local.count) {
-    u64 const most = rpc::text_size / local.size;
+    u64 const most = (local.source != nullptr ? rpc::post_text_size : rpc::text_size) / local.size;
     local.count = remaining < most ? remaining : most;
     if (operation == op::put_signal)
       request.operation = remaining > most ? op::put : operation;
     request.words[2] = local.count;
-    TND_TRY(call_host(request, &local));
+    TND_TRY(local.source != nullptr ? post_to_host(request, &local) : call_host(request, &local));
     if (local.source != nullptr)
       local.source += static_cast<long long>(local.count) * local.stride;
     else
@@ -125,8 +148,10 @@ TND_DEVICE_CALL inline status call_host_in_texts(host_request &request, local_ro
 }
 
 // Data up to these sizes always travel in texts: a kernel stores to host memory without waiting,
-// and waits for each word that it loads from there.
-inline constexpr u64 put_in_text_max = rpc::text_size, got_in_text_max = 64;
+// and waits for each word that it loads from there. On the host executor the largest text costs
+// less than an answer.
+inline constexpr u64 put_in_text_max = TND_SIMT_CUDA ? rpc::text_size : rpc::post_text_size,
+                     got_in_text_max = 64;
 
 // One thread.
 TND_DEVICE_CALL inline status run_on_host(host_request &request, local_rows &local) {
@@ -138,7 +163,9 @@ TND_DEVICE_CALL inline status run_on_host(host_request &request, local_rows &loc
         request.operation == op::put_signal ? request.words[4] : 1;  // rows have no gaps in a text
     return call_host_in_texts(request, local);
   }
-  return local.count != 0 || request.operation == op::put_signal ? call_host(request) : status::ok;
+  if (local.count == 0)
+    return request.operation == op::put_signal ? post_to_host(request) : status::ok;
+  return call_host(request);
 }
 
 // The leader sends the request, and all threads receive its status. The leader's stores are visible
@@ -231,12 +258,13 @@ TND_DEVICE_CALL inline status host_get_rows(
 }
 
 // One thread. Update or read a word of `size` bytes. Operands and results travel by value.
+// `before`: receives the old value; null: the call does not wait.
 TND_DEVICE_CALL inline status host_update(
     update_kind kind, void *target, u64 operand, u64 compare, u32 size, int pe, u64 *before) {
+  host_request const request{
+      op::update, u32(pe), size, {word_of(target), operand, compare, u64(kind), 0}};
   status const code =
-      call_host({op::update, u32(pe), size, {word_of(target), operand, compare, u64(kind), 0}},
-                nullptr,
-                before);
+      before == nullptr ? post_to_host(request) : call_host(request, nullptr, before);
   if (code != status::ok)
     record_fault(code, site::atomic, target, pe);
   return code;
