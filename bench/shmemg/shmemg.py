@@ -14,7 +14,7 @@ FOLDER/nvshmem and by LD_LIBRARY_PATH; NCCL's is PATH. Prints a table, and JSON 
 the table if there is no FILE. FILE is written after each program, too.
 
 Parts: host, kernel, stream, queue and programs, which run by default; pairs (transfers between PEs
-that act as nodes), gpu_pairs (two PEs on every pair of GPUs) and scaling (programs from one PE to
+that act as nodes), unmapped (calls of kernels to such PEs), gpu_pairs (two PEs on every pair of GPUs) and scaling (programs from one PE to
 all).
 
 With --nodes, PEs act as so many nodes of equal size, although they are on one machine: only PEs of
@@ -49,6 +49,8 @@ HOST_BARS = {
     "put_quiet_peer_268435456": 0.95 * 390,
 }
 SIDES = {"h": "host", "d": "GPU"}
+CALLERS = {"thread": "a thread", "warp": "a warp's threads", "blocks": "8 blocks' threads"}
+UNMAPPED_BAR = 3.0
 # Whole grids of strong scaling, and parts of each PE of weak scaling.
 STENCIL_WEAK, STENCIL_STRONG = 4096, 8192
 LBM_WEAK, LBM_STRONG = (256, 256, 64), (256, 256, 128)
@@ -333,6 +335,19 @@ class Bench:
             copied = theirs.get((f"copy_put_{pair}_{size}", unit))
             self.add(what, value, unit, "staged MPI", theirs.get((f"mpi_{name}", unit)))
             self.add(what, value, unit, "cudaMemcpy, one process", copied, None)
+
+    def unmapped(self):
+        """Calls of kernels that the host carries out, beside the host's own."""
+        ours = functools.partial(self.ours, nodes=self.pes)
+        words = ["--rounds", 2, "--calls", 64] if self.wanted.small else []
+        [mine] = self.medians([(ours, f"bench_shmemg_unmapped{self.wanted.end}")], *words)
+        for (name, unit), value in mine.items():
+            caller, _, operation = name.partition("_")
+            call, _, size = operation.rpartition("_")
+            if caller != "host":
+                what = f"{call.replace('_', ' ')} by {CALLERS[caller]}, unmapped, {size} B"
+                by_host = mine.get((f"host_{operation}", unit))
+                self.add(what, value, unit, "by the host", by_host, UNMAPPED_BAR)
 
     def gpu_pairs(self):
         """Two PEs on every pair of GPUs."""

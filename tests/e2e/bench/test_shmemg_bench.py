@@ -77,6 +77,16 @@ def test_pairs_have_both_rivals(run_bench):
     ]
 
 
+def test_calls_of_kernels_are_held_against_those_of_the_host(run_bench):
+    script = """echo "host_put_quiet_8 2 us"; echo "warp_put_quiet_8 5 us"
+[ "$TND_PGAS_NODE" = 1 ] && echo "thread_put_quiet_8 9 us"\n"""
+    rows, _ = run_bench({"bench_shmemg_unmapped_cuda": script}, "--rows", "unmapped")
+    assert [(entry["what"], entry["rival_value"], entry["met"]) for entry in rows] == [
+        ("put quiet by a warp's threads, unmapped, 8 B", 2.0, True),
+        ("put quiet by a thread, unmapped, 8 B", 2.0, False),
+    ]
+
+
 def test_parts_of_a_whole_shrink_with_the_number_of_pes(run_bench):
     script = """words="$*"; echo "{\\"step_us\\": 5, \\"words\\": \\"$words\\"}"\n"""
     rows, _ = run_bench(
