@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 #include "core/base/log.hpp"
 #include "onesided/job/job_impl.hpp"
@@ -162,6 +164,7 @@ void job::find_node_pes() {
   auto const &own_card = impl_->cards[size_t(me())];
   seams::processor_set processors;
   size_t local_pe_count = 0;
+  std::unordered_map<std::string_view, pe_index> first_pes;  // by the node's word
   for (pe_index pe = 0; pe < count(); pe++) {
     auto const &card = impl_->cards[size_t(pe)];
     if (card.kernel == own_card.kernel) {
@@ -170,6 +173,8 @@ void job::find_node_pes() {
     }
     if (card.node == own_card.node)
       node_pes_.push_back(pe);
+    std::string_view const node{card.node.data(), card.node.size()};
+    first_pes_of_nodes_.push_back(first_pes.try_emplace(node, pe).first->second);
   }
   is_oversubscribed_ = local_pe_count > processors.count();
   spin_count_ = is_oversubscribed_ ? spin_count_oversubscribed : spin_count_default;

@@ -113,6 +113,11 @@ class job {
   const std::vector<pe_index> &node_pes() const noexcept {
     return node_pes_;
   }
+  // The lowest of the PEs that share memory with `pe`.
+  pe_index first_pe_of_node(pe_index pe) const noexcept {
+    TND_ASSERT(size_t(pe) < first_pes_of_nodes_.size());
+    return first_pes_of_nodes_[size_t(pe)];
+  }
   bool is_one_node() const noexcept {
     return node_pes_.size() == size_t(count());
   }
@@ -248,6 +253,7 @@ class job {
   job_options options_;
   symmetric_map map_;
   std::vector<pe_index> node_pes_;
+  std::vector<pe_index> first_pes_of_nodes_;  // by PE
   std::span<std::byte> control_;
   bool is_oversubscribed_ = false;
   seams::shared_alarm *alarm_ = nullptr;  // of this PE

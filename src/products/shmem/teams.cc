@@ -109,7 +109,8 @@ team_set::team_set(channel_ref channel, group_mode mode)
   TND_ASSERT(channel.job->control().size() >= layout_.size());
   lock_guard lock{mutex_};
   for (auto &entry : slots_)
-    entry.consumed.resize(fabric_word_count);
+    for (auto &counts : entry.consumed)
+      counts.resize(fabric_word_count);
   world_ = make(all_pes(*channel.job), {world_slot, 0}, 0);
   legacy_world_ = make(all_pes(*channel.job), {1, 0}, 0);
   exit_team_ = make(all_pes(*channel.job), {exit_slot, 0}, 0);
@@ -167,11 +168,11 @@ counter counter_in(fabric_exchange_area &area, std::vector<uint64_t> &consumed, 
 
 }  // namespace
 
-fabric_signals team_set::signals_for_slot(size_t slot_index) {
+fabric_signals team_set::signals_for_slot(size_t slot_index, area_level level) {
   TND_ASSERT(mutex_.is_held());
   auto const control = channel_.job->control();
-  fabric_exchange_area *const area = layout_.fabric_area_of(control, slot_index);
-  auto &consumed = slots_[slot_index].consumed;
+  fabric_exchange_area *const area = layout_.fabric_area_of(control, slot_index, level);
+  auto &consumed = slots_[slot_index].consumed[size_t(level)];
   auto const counter_of = [&](uint64_t &word) {
     return counter_in(*area, consumed, word);
   };
@@ -183,14 +184,21 @@ fabric_signals team_set::signals_for_slot(size_t slot_index) {
     }
     signals.bulk[parity] = counter_of(area->bulk[parity]);
     signals.relay[parity] = counter_of(area->relay[parity]);
-    signals.areas[parity] = layout_.gather_of(control, slot_index, parity);
   }
   for (size_t round = 0; round < round_count_max; round++)
     signals.tree[round] = counter_of(area->tree[round]);
-  signals.area_size = layout_.gather_size();
   signals.slices = counter_of(area->slices);
-  signals.slices_area = layout_.slices_of(control, slot_index);
+  set_areas(signals, slot_index, level);
   return signals;
+}
+
+void team_set::set_areas(fabric_signals &signals, size_t slot_index, area_level level) const {
+  auto const control = channel_.job->control();
+  for (size_t parity = 0; parity < 2; parity++)
+    signals.areas[parity] = layout_.gather_of(control, slot_index, level, parity);
+  signals.area_size = layout_.gather_size();
+  signals.slices_area = level == area_level::members ? layout_.slices_of(control, slot_index)
+                                                     : layout_.shared_of(control, slot_index);
 }
 
 team *team_set::make(group members,
@@ -222,15 +230,14 @@ void team_set::set_guard(team &target) {
   target.channel_.guard = target.guard_.get();
 }
 
-// Returns the members' exchange areas; fewer than there are members if one is not mapped.
+// Returns the exchange areas of the members that are mapped.
 std::vector<mapped_exchange_area *> team_set::mapped_areas(const team &source) const {
   std::vector<mapped_exchange_area *> areas;
   auto const *const own_area = layout_.mapped_area_of(channel_.job->control(), source.slot_);
   for (onesided::pe_index const pe : source.members_.pes) {
     auto const peer = channel_.job->map().locate(own_area, sizeof(mapped_exchange_area), pe);
-    if (peer.mapped == nullptr)
-      break;
-    areas.push_back(reinterpret_cast<mapped_exchange_area *>(peer.mapped));
+    if (peer.mapped != nullptr)
+      areas.push_back(reinterpret_cast<mapped_exchange_area *>(peer.mapped));
   }
   return areas;
 }
@@ -240,14 +247,30 @@ void team_set::set_groups(team &target, uint64_t number) {
   TND_ASSERT(target.channel_.guard != nullptr);
   auto areas = mapped_areas(target);
   if (mode_ != group_mode::fabric && areas.size() == target.members_.pes.size()) {
-    bool const is_oversubscribed = mode_ == group_mode::mapped
-                                       ? channel_.job->is_oversubscribed()
-                                       : mode_ == group_mode::mapped_oversubscribed;
     target.mapped_.emplace(
-        target.channel_, target.members_, std::move(areas), number, is_oversubscribed);
+        target.channel_, target.members_, std::move(areas), number, is_oversubscribed());
   }
   if (!target.mapped_ || channel_.job->map().device() != nullptr)
-    target.fabric_.emplace(target.channel_, target.members_, signals_for_slot(target.slot_));
+    target.fabric_.emplace(
+        target.channel_, target.members_, signals_for_slot(target.slot_, area_level::members));
+  if (!target.mapped_ && mode_ != group_mode::fabric)
+    set_node_group(target, {std::move(areas), number, is_oversubscribed()});
+}
+
+bool team_set::is_oversubscribed() const noexcept {
+  return mode_ == group_mode::mapped ? channel_.job->is_oversubscribed()
+                                     : mode_ == group_mode::mapped_oversubscribed;
+}
+
+void team_set::set_node_group(team &target, node_group::node_areas shared) {
+  node_plan plan{*channel_.job, target.members_};
+  if (!plan.has_levels())
+    return;
+  target.nodes_.emplace(target.channel_,
+                        target.members_,
+                        std::move(plan),
+                        std::move(shared),
+                        signals_for_slot(target.slot_, area_level::leaders));
 }
 
 // Votes of PEs that are not in the new team accept everything.
@@ -388,6 +411,8 @@ status team_set::destroy(team *team_ptr) {
   lock_guard lock{mutex_};
   if (team_ptr->mapped_)
     number_ = std::max(number_, team_ptr->mapped_->number());
+  if (team_ptr->nodes_)
+    number_ = std::max(number_, team_ptr->nodes_->number());
   size_t const index = team_ptr->slot_;
   TND_ASSERT(index < team_count_max);
   slots_[index].owner.reset();

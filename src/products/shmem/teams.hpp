@@ -2,6 +2,7 @@
 // teams of a PE.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "products/shmem/collectives/departures.hpp"
 #include "products/shmem/collectives/fabric_group.hpp"
 #include "products/shmem/collectives/mapped_group.hpp"
+#include "products/shmem/collectives/node_group.hpp"
 #include "products/shmem/collectives/stalls.hpp"
 
 namespace tanada::shmem {
@@ -85,6 +87,7 @@ struct team {
   std::unique_ptr<wait_guard> guard_;  // for waits in its operations
   std::optional<mapped_group> mapped_;
   std::optional<fabric_group> fabric_;  // for unmapped members and for device memory
+  std::optional<node_group> nodes_;     // for members on several nodes of which one has several
 };
 
 // All teams of a PE. Each has a slot of the control memory, the same slot in all its members.
@@ -103,7 +106,7 @@ class team_set {
     mapped,                 // depending on whether the node is oversubscribed
     mapped_oversubscribed,  // as if it were, or were not: for tests
     mapped_dedicated,
-    fabric,  // as if no member were mapped: for tests
+    fabric,  // as if no member were mapped, in one level: for tests
   };
 
   // The set owns the job's control memory. The context is used only by the collectives.
@@ -188,7 +191,8 @@ class team_set {
  private:
   struct slot {
     std::unique_ptr<team> owner;
-    std::vector<uint64_t> consumed;  // consumed signals of the exchange area; they outlive the team
+    // By level: consumed signals of the exchange area; they outlive the team.
+    std::array<std::vector<uint64_t>, area_level_count> consumed;
   };
 
   struct slot_choice {
@@ -202,13 +206,16 @@ class team_set {
   void set_guard(team &target);
   void set_groups(team &target, uint64_t number) TND_REQUIRES(mutex_);
   std::vector<mapped_exchange_area *> mapped_areas(const team &source) const;
+  void set_node_group(team &target, node_group::node_areas shared) TND_REQUIRES(mutex_);
+  bool is_oversubscribed() const noexcept;
   std::vector<departures::membership> memberships();
   ballot prepare_ballot();
   bool reserve_slot(size_t index);
   void return_slot(size_t index);
   result<slot_choice> agree_on_slot(team &parent, bool is_member);
   result<team *> create_team(team &parent, std::optional<group> members, int context_count);
-  fabric_signals signals_for_slot(size_t slot_index) TND_REQUIRES(mutex_);
+  fabric_signals signals_for_slot(size_t slot_index, area_level level) TND_REQUIRES(mutex_);
+  void set_areas(fabric_signals &signals, size_t slot_index, area_level level) const;
 
   channel_ref channel_;
   group_mode mode_;

@@ -10,6 +10,12 @@ bool collective::is_mapped(const void *target, const void *source) const noexcep
   return team_.mapped_ && !context.is_device_memory(target) && !context.is_device_memory(source);
 }
 
+// True if the operation has two levels: see node_group.
+bool collective::has_levels(const void *target, const void *source) const noexcept {
+  auto const &context = *team_.channel_.context;
+  return team_.nodes_ && !context.is_device_memory(target) && !context.is_device_memory(source);
+}
+
 status collective::copy(void *target, const void *source, size_t size) {
   return team_.channel_.context->copy(target, source, size);
 }
@@ -19,6 +25,8 @@ status collective::sync() {
   if (team_.count() == 1)
     return status::ok;
   TND_ASSERT(team_.mapped_ || team_.fabric_);
+  if (team_.nodes_)
+    return team_.nodes_->sync();
   return team_.mapped_ ? team_.mapped_->sync() : team_.fabric_->sync();
 }
 
@@ -32,6 +40,8 @@ status collective::broadcast(
   if (team_.count() == 1) {
     return to_itself ? copy(target, source, size) : status::ok;
   }
+  if (has_levels(target, source))
+    return team_.nodes_->broadcast(target, source, size, root, to_itself);
   return is_mapped(target, source)
              ? team_.mapped_->broadcast(target, source, size, root, to_itself)
              : team_.fabric_->broadcast(target, source, size, root, to_itself);
@@ -63,6 +73,8 @@ status collective::fcollect(void *target, const void *source, size_t size) {
     return status::ok;
   if (team_.count() == 1)
     return copy(target, source, size);
+  if (has_levels(target, source) && team_.nodes_->can_gather(size))
+    return team_.nodes_->fcollect(target, source, size);
   return is_mapped(target, source) ? team_.mapped_->fcollect(target, source, size)
                                    : team_.fabric_->fcollect(target, source, size);
 }
@@ -84,6 +96,8 @@ status collective::reduce(const reduction &op, void *target, const void *source,
     return status::ok;
   if (team_.count() == 1)
     return copy(target, source, count * op.size);
+  if (has_levels(target, source) && team_.nodes_->can_gather(count * op.size))
+    return team_.nodes_->reduce(op, target, source, count);
   return is_mapped(target, source) ? team_.mapped_->reduce(op, target, source, count)
                                    : team_.fabric_->reduce(op, target, source, count);
 }

@@ -47,6 +47,7 @@ class collective {
 
  private:
   bool is_mapped(const void *target, const void *source) const noexcept;
+  bool has_levels(const void *target, const void *source) const noexcept;
   status copy(void *target, const void *source, size_t size);
 
   team &team_;

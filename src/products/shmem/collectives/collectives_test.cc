@@ -206,12 +206,14 @@ void check_team(test_pe &self, team &team_ref) {
 struct shape {
   int32_t count;
   team_set::group_mode mode;
+  int32_t node_count = 1;
 };
 
 class collectives_on : public testing::TestWithParam<shape> {
  protected:
   test_world world() const {
-    return {.count = GetParam().count, .mode = GetParam().mode};
+    return {
+        .count = GetParam().count, .mode = GetParam().mode, .node_count = GetParam().node_count};
   }
 };
 
@@ -249,6 +251,54 @@ TEST_P(collectives_on, teams_of_teams_give_what_they_should) {
     check_reductions(self, *row);
     ASSERT_EQ(self.teams.destroy(row), status::ok);
     ASSERT_EQ(self.teams.destroy(column), status::ok);
+  });
+}
+
+// Small reductions in two levels combine in the order of the members, whatever their nodes are.
+TEST(collectives_on_nodes, reductions_have_the_bits_of_one_level) {
+  auto const sums_of = [](team_set::group_mode mode) {
+    std::vector<float> sums(64);
+    with_teams({.count = 5, .mode = mode, .node_count = 2}, [&](test_pe &self) {
+      auto &world = self.teams.world();
+      // Members alternate between the nodes.
+      auto reversed = self.teams.split(world, {.start = 4, .step = -1, .count = 5}, 0);
+      ASSERT_TRUE(reversed.ok());
+      auto *const source = reinterpret_cast<float *>(self.heap(0));
+      for (size_t i = 0; i < sums.size(); i++)
+        source[i] = 1.0f / float(int(i) * 7 + self.job.me() * 3 + 1);
+      float *const target = source + sums.size();
+      ASSERT_EQ(collective{*reversed.value()}.reduce(
+                    reduction_of<float, sum>, target, source, sums.size()),
+                status::ok);
+      if (self.job.me() == 3)
+        std::copy_n(target, sums.size(), sums.begin());
+    });
+    return sums;
+  };
+  EXPECT_EQ(sums_of(team_set::group_mode::mapped), sums_of(team_set::group_mode::fabric));
+}
+
+TEST(collectives_on_nodes, plans_have_levels_only_where_some_members_share_a_node) {
+  with_teams({.count = 4, .node_count = 2}, [](test_pe &self) {
+    auto const plan_of = [&](std::vector<onesided::pe_index> pes) {
+      group const members{std::move(pes), 0};
+      return node_plan{self.job, members};
+    };
+    auto const &own_node = self.job.node_pes();
+    ASSERT_EQ(own_node.size(), 2u);
+    auto const is_near = [&](onesided::pe_index pe) {
+      return std::ranges::find(own_node, pe) != own_node.end();
+    };
+    EXPECT_FALSE(plan_of(own_node).has_levels());
+    onesided::pe_index remote = 0;
+    while (is_near(remote))
+      remote++;
+    EXPECT_FALSE(plan_of({own_node[1], remote}).has_levels());
+    auto const plan = plan_of({own_node[1], remote, own_node[0]});
+    EXPECT_TRUE(plan.has_levels());
+    EXPECT_EQ(plan.node_of, (std::vector<int32_t>{0, 1, 0}));
+    EXPECT_EQ(plan.place_of, (std::vector<int32_t>{0, 0, 1}));
+    EXPECT_EQ(plan.member_count_max, 2);
   });
 }
 
@@ -411,13 +461,18 @@ std::vector<shape> shapes() {
       list.push_back({count, mode});
     }
   }
+  // Two levels, with nodes of one size and of several.
+  list.push_back({4, team_set::group_mode::mapped_dedicated, 2});
+  list.push_back({7, team_set::group_mode::mapped_oversubscribed, 3});
   return list;
 }
 
 std::string name_of(const testing::TestParamInfo<shape> &info) {
   constexpr const char *names[] = {
       "_pes_mapped", "_pes_oversubscribed", "_pes_dedicated", "_pes_by_fabric"};
-  return std::to_string(info.param.count) + names[size_t(info.param.mode)];
+  std::string const nodes = "_on_" + std::to_string(info.param.node_count) + "_nodes";
+  return std::to_string(info.param.count) + names[size_t(info.param.mode)] +
+         (info.param.node_count > 1 ? nodes : "");
 }
 
 // One PE runs its own code for longer than it takes the others to be seen waiting.

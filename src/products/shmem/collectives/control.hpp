@@ -67,10 +67,14 @@ struct published_wait {
 };
 static_assert(sizeof(published_wait) == cache_line);
 
+// The members that a fabric exchange area is for: all of the team, or the leaders of its nodes.
+enum class area_level : uint8_t { members, leaders };
+inline constexpr size_t area_level_count = 2;
+
 class control_layout {
  public:
   control_layout(onesided::pe_index pe_count, size_t slot_count)
-      : gather_size_{std::max<size_t>(size_t{8} << 10, size_t(pe_count) * 16)} {
+      : gather_size_{std::max<size_t>(gather_size_min, size_t(pe_count) * 16)} {
     gather_size_ = (gather_size_ + cache_line - 1) / cache_line * cache_line;
     departures_size_ =
         (size_t(pe_count) * sizeof(uint64_t) + cache_line - 1) / cache_line * cache_line;
@@ -81,8 +85,8 @@ class control_layout {
     return gather_size_;
   }  // bytes that a gather can collect
   size_t slot_size() const noexcept {
-    return fabric_area_size + sizeof(mapped_exchange_area) + 2 * gather_size_ + slices_size +
-           departures_size_;
+    return sizeof(mapped_exchange_area) + area_level_count * level_size() + slices_size +
+           shared_size + departures_size_;
   }
   size_t size() const noexcept {
     return departure_count_offset_ + 2 * cache_line;
@@ -91,22 +95,29 @@ class control_layout {
   mapped_exchange_area *mapped_area_of(std::span<std::byte> control, size_t slot) const noexcept {
     return reinterpret_cast<mapped_exchange_area *>(control.data() + slot_offset(slot));
   }
-  fabric_exchange_area *fabric_area_of(std::span<std::byte> control, size_t slot) const noexcept {
-    return reinterpret_cast<fabric_exchange_area *>(control.data() + slot_offset(slot) +
-                                                    sizeof(mapped_exchange_area));
+  fabric_exchange_area *fabric_area_of(std::span<std::byte> control,
+                                       size_t slot,
+                                       area_level level) const noexcept {
+    return reinterpret_cast<fabric_exchange_area *>(level_of(control, slot, level));
   }
-  std::byte *gather_of(std::span<std::byte> control, size_t slot, size_t parity) const noexcept {
-    return control.data() + slot_offset(slot) + sizeof(mapped_exchange_area) + fabric_area_size +
-           parity * gather_size_;
+  std::byte *gather_of(std::span<std::byte> control,
+                       size_t slot,
+                       area_level level,
+                       size_t parity) const noexcept {
+    return level_of(control, slot, level) + fabric_area_size + parity * gather_size_;
   }
   std::byte *slices_of(std::span<std::byte> control, size_t slot) const noexcept {
-    return gather_of(control, slot, 2);
+    return level_of(control, slot, area_level::members) + area_level_count * level_size();
+  }
+  // Memory of a leader that the other members of its node read.
+  std::byte *shared_of(std::span<std::byte> control, size_t slot) const noexcept {
+    return slices_of(control, slot) + slices_size;
   }
 
   // Returns the slot's words, one for each PE of the job, which that PE writes when it departs.
   // departure_count, after all slots, counts the departed PEs.
   uint64_t *departures_of(std::span<std::byte> control, size_t slot) const noexcept {
-    return reinterpret_cast<uint64_t *>(slices_of(control, slot) + slices_size);
+    return reinterpret_cast<uint64_t *>(shared_of(control, slot) + shared_size);
   }
   uint64_t *departure_count(std::span<std::byte> control) const noexcept {
     return reinterpret_cast<uint64_t *>(control.data() + departure_count_offset_);
@@ -119,12 +130,21 @@ class control_layout {
   // Size of the area for all members' elements of the slice that this member reduces. Unused pages
   // take no memory.
   static constexpr size_t slices_size = size_t{128} << 10;
-  static_assert(slices_size % cache_line == 0);
+  static constexpr size_t shared_size = size_t{32} << 10, gather_size_min = size_t{16} << 10;
+  static_assert(slices_size % cache_line == 0 && shared_size % cache_line == 0);
 
  private:
   static constexpr size_t fabric_area_size =
       (sizeof(fabric_exchange_area) + cache_line - 1) / cache_line * cache_line;
 
+  // Bytes of a fabric exchange area and its two areas for gathers.
+  size_t level_size() const noexcept {
+    return fabric_area_size + 2 * gather_size_;
+  }
+  std::byte *level_of(std::span<std::byte> control, size_t slot, area_level level) const noexcept {
+    return control.data() + slot_offset(slot) + sizeof(mapped_exchange_area) +
+           size_t(level) * level_size();
+  }
   size_t slot_offset(size_t slot) const noexcept {
     TND_ASSERT(slot * slot_size() < departure_count_offset_);
     return slot * slot_size();

@@ -13,6 +13,8 @@ constexpr size_t piece_size = size_t{64} << 10;
 // if shares have at least relayed_share_min bytes.
 constexpr size_t relayed_size_min = size_t{256} << 10, relayed_share_min = size_t{16} << 10;
 static_assert(relayed_share_min <= relayed_size_min);
+// In all: small enough that a gather, which copies them twice, is faster than signals to each.
+constexpr size_t gathered_blocks_max = size_t{8} << 10;
 // Bytes of a member's source that alltoall_strided fetches at a time.
 constexpr size_t span_size_max = size_t{256} << 10;
 // A member waits this long for others before it flushes its own signals, which may be stuck on
@@ -328,7 +330,7 @@ status fabric_group::spread_block(void *target, const void *source, size_t size)
 }
 
 status fabric_group::fcollect(void *target, const void *source, size_t size) {
-  if (can_gather(size))
+  if (can_gather(size) && size * size_t(members_.count()) <= gathered_blocks_max)
     return gather(target, source, size);
   return spread_block(static_cast<std::byte *>(target) + size_t(members_.me) * size, source, size);
 }

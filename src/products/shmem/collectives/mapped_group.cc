@@ -54,6 +54,33 @@ status mapped_group::sync_by_count() {
   return status::ok;
 }
 
+// The three parts of sync_around(), which numbers syncs as sync() does.
+status mapped_group::arrive() {
+  uint64_t const number = ++syncs_;
+  auto &area = *areas_[0];
+  uint64_t const arrival = __atomic_add_fetch(&area.arrivals.value, 1, __ATOMIC_ACQ_REL);
+  if (arrival == uint64_t(members_.count()) - 1)
+    wake_member(0);
+  TND_TRY(wait_for(area.release.value, number));
+  finished_ = number_;
+  return status::ok;
+}
+
+status mapped_group::await_arrivals() {
+  TND_ASSERT(members_.me == 0);
+  syncs_++;
+  TND_TRY(wait_for(own_area_->arrivals.value, uint64_t(members_.count()) - 1));
+  __atomic_store_n(&own_area_->arrivals.value, 0, __ATOMIC_RELAXED);
+  return status::ok;
+}
+
+void mapped_group::release_all() noexcept {
+  TND_ASSERT(members_.me == 0);
+  __atomic_store_n(&own_area_->release.value, syncs_, __ATOMIC_RELEASE);
+  wake_all();
+  finished_ = number_;
+}
+
 // An entry is reused when all members have finished the operation of its last use. All members have
 // synced at the same operations, so all sync here together.
 result<mapped_group::entry *> mapped_group::next_entry() {

@@ -40,6 +40,16 @@ class mapped_group {
   }
 
   status sync();
+  // A sync of which member 0 does `work` when all have entered, before any of them returns.
+  template <class Work>
+  status sync_around(Work &&work) {
+    if (members_.me != 0)
+      return arrive();
+    TND_TRY(await_arrivals());
+    TND_TRY(work());
+    release_all();
+    return status::ok;
+  }
   status broadcast(void *target, const void *source, size_t size, int32_t root, bool to_itself);
   status alltoall(void *target, const void *source, size_t size);
   status alltoall_strided(void *target, const void *source, const fabric_group::strides &shape);
@@ -56,6 +66,9 @@ class mapped_group {
  private:
   using entry = mapped_exchange_area::entry;
 
+  status arrive();
+  status await_arrivals();
+  void release_all() noexcept;
   status sync_by_rounds();
   status sync_by_count();
   // Every wait of this class is for an exchange area, of any member. A member that changes an area

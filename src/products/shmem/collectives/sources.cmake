@@ -2,7 +2,7 @@
 # to that file.
 set(SHMEM_COLLECTIVES_SOURCES
   collectives/active_set.cc collectives/api.cc collectives/api_active_set.cc collectives/api_reduce.cc collectives/collectives.cc
-  collectives/departures.cc collectives/fabric_group.cc collectives/fabric_reduce.cc collectives/collective_state.cc collectives/mapped_group.cc collectives/mapped_reduce.cc locks.cc
+  collectives/departures.cc collectives/fabric_group.cc collectives/fabric_reduce.cc collectives/collective_state.cc collectives/mapped_group.cc collectives/mapped_reduce.cc collectives/node_group.cc locks.cc
   locks_api.cc collectives/stalls.cc teams.cc teams_api.cc)
 
 # Their macros define operations whose names collide with functions of other sources.
