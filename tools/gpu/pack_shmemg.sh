@@ -10,7 +10,7 @@ target=${2:?$usage}
 rm -rf "$target"
 mkdir -p "$target/bin" "$target/lib" "$target/include"
 cp "$build"/bin/shmemg_*_cuda "$build"/bin/bench_{shmemg_kernel,shmemg_stream,device_queue}_cuda "$build"/bin/{gpu_contract,stencil2d,lbm}_cuda "$target/bin/"
-for rival in stencil2d_mpi lbm_mpi host_calls staging stream_nccl; do
+for rival in stencil2d_mpi lbm_mpi host_calls staging stream_nccl unmapped_cuda; do
   [ ! -e "$build/bin/bench_shmemg_$rival" ] || cp "$build/bin/bench_shmemg_$rival" "$target/bin/"
 done
 cp "$build"/bin/oshrun "$build"/bin/oshcc "$target/bin/"
