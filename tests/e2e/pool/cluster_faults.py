@@ -211,6 +211,21 @@ OTHER_FAULTS = (
 )  # fmt: skip
 
 
+def result(what, value, unit, bar=None):
+    met = None if bar is None else value is not None and value <= bar
+    return {
+        "what": what,
+        "value": value if value is None else float(f"{value:.6g}"),
+        "unit": unit,
+        "rival": None,
+        "rival_value": None,
+        "ratio": None,
+        "bar": bar,
+        "better": "lower",
+        "met": met,
+    }
+
+
 class Table:
     """What was seen of each fault."""
 
@@ -244,6 +259,20 @@ class Table:
             "checked_objects": self.acknowledged_count,
             "failed_calls": dict(sorted(self.failures.items())),
         }
+
+    def results(self, problem):
+        """The document as the rows of docs/measurements."""
+        kills = f"{min(self.kill_counts.values(), default=0)} kills of each process"
+        rows = [
+            result(f"operations whose outcome was checked, {kills}", self.operation_count, ""),
+            result(f"acknowledged objects that were checked, {kills}", self.acknowledged_count, ""),
+            result("objects lost or wrong", 0 if problem is None else None, "", bar=0),
+        ]
+        for name, row in self.rows.items():
+            fault = f"{name}, {row['count']} times"
+            rows.append(result(f"{fault}: longest time without a change", row["change_gap_s"], "s"))
+            rows.append(result(f"{fault}: longest time without a read", row["read_gap_s"], "s"))
+        return rows
 
     def text(self):
         lines = [f"{'fault':15}{'times':>7}{'no change':>12}{'no read':>10}{'whole again':>14}"]
@@ -390,7 +419,12 @@ def run_in(folder, options):
             load.end()
     print(suite.table.text())
     if options.json:
-        document = {**header("cluster_faults"), **suite.table.document(), "problem": problem}
+        document = {
+            **header("pool_cluster_faults"),
+            "rows": suite.table.results(problem),
+            **suite.table.document(),
+            "problem": problem,
+        }
         pathlib.Path(options.json).write_text(json.dumps(document, indent=1) + "\n")
     return problem is None
 
