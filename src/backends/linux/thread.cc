@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -16,6 +17,7 @@ namespace {
 constexpr int preferred = 1;  // MPOL_PREFERRED of <numaif.h>: if the node is full, other nodes are
                               // used
 constexpr int node_max = 63;
+constexpr int core_size_max = 2;  // processors of a core
 
 // "0-3,8,10-11"
 bool parse_processors(const std::string &text, cpu_set_t &set) {
@@ -59,6 +61,19 @@ void thread_set_short_slice() noexcept {
   about.size = sizeof about;
   about.runtime = slice_ns;
   (void)syscall(SYS_sched_setattr, 0, &about, 0);
+}
+
+void thread_leave_single_core() noexcept {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || CPU_COUNT(&allowed) > core_size_max)
+    return;
+  for (const char *const name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (std::getenv(name) == nullptr)
+      continue;
+    std::memset(&allowed, 0xff, sizeof allowed);  // the system leaves out what it does not permit
+    (void)sched_setaffinity(0, sizeof allowed, &allowed);
+    return;
+  }
 }
 
 void thread_bind_to_node(int node) noexcept {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,34 @@ cpu_set_t processors() {
   return set;
 }
 
+// The calling thread's first processor, to which it is bound then.
+cpu_set_t bind_to_first() {
+  cpu_set_t const before = processors();
+  cpu_set_t single;
+  CPU_ZERO(&single);
+  for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&single) == 0; i++)
+    if (CPU_ISSET(i, &before))
+      CPU_SET(i, &single);
+  EXPECT_EQ(sched_setaffinity(0, sizeof single, &single), 0);
+  return single;
+}
+
+TEST(thread, leaves_a_single_processor_only_under_a_launcher) {
+  std::thread{[] {
+    cpu_set_t const before = processors(), single = bind_to_first();
+    for (const char *const name : {"PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"})
+      unsetenv(name);
+    seams::thread_leave_single_core();
+    cpu_set_t after = processors();
+    EXPECT_TRUE(CPU_EQUAL(&after, &single));
+    setenv("PMIX_RANK", "0", 1);
+    seams::thread_leave_single_core();
+    unsetenv("PMIX_RANK");
+    after = processors();
+    EXPECT_GE(CPU_COUNT(&after), CPU_COUNT(&before));
+  }}.join();
+}
+
 TEST(thread, is_bound_to_processors_of_the_node_that_it_may_use) {
   std::thread{[] {
     cpu_set_t const before = processors();
@@ -28,12 +57,7 @@ TEST(thread, is_bound_to_processors_of_the_node_that_it_may_use) {
     seams::thread_bind_to_node(100'000);  // there is no such node
     cpu_set_t same = processors();
     EXPECT_TRUE(CPU_EQUAL(&same, &before));
-    cpu_set_t single;
-    CPU_ZERO(&single);
-    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&single) == 0; i++)
-      if (CPU_ISSET(i, &before))
-        CPU_SET(i, &single);
-    ASSERT_EQ(sched_setaffinity(0, sizeof single, &single), 0);
+    cpu_set_t const single = bind_to_first();
     seams::thread_bind_to_node(0);  // a user's choice must not be widened
     cpu_set_t after = processors();
     EXPECT_TRUE(CPU_EQUAL(&after, &single));

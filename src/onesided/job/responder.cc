@@ -5,6 +5,7 @@
 
 #include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
+#include "seams/os/thread.hpp"
 
 namespace tanada::onesided {
 namespace {
@@ -36,6 +37,7 @@ void responder::start() {
   is_stopped_ = false;
   seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
+    seams::thread_leave_single_core();
     serve();
   }};
 }

@@ -4,6 +4,7 @@
 #include "onesided/job/staging_state.hpp"
 #include "core/base/mutex.hpp"
 #include "seams/os/signals_blocked.hpp"
+#include "seams/os/thread.hpp"
 
 namespace tanada::onesided {
 namespace {
@@ -131,6 +132,7 @@ void stager::state::start() {
   is_stopped_ = false;
   seams::signals_blocked const blocked;
   thread_ = std::thread{[this] {
+    seams::thread_leave_single_core();
     serve_thread();
   }};
 }

@@ -21,6 +21,12 @@ void thread_set_precise_sleep() noexcept;
 // run it soon after it wakes, though others compute. It gets no larger share of the processors.
 void thread_set_short_slice() noexcept;
 
+// For a thread that serves the program's other threads. If a launcher has bound the process to a
+// single core, as Open MPI does with one or two processes, the calling thread may use all
+// processors that the system permits. It would otherwise wait for milliseconds while other threads
+// poll. A process without a launcher keeps its processors.
+void thread_leave_single_core() noexcept;
+
 // Restricts the calling thread to those of its processors that belong to the memory node. A no-op
 // if node < 0 or there are no such processors.
 void thread_bind_to_node(int node) noexcept;

@@ -118,6 +118,7 @@ void engine::stop() {
 }
 
 void engine::run(uint32_t index) {
+  seams::thread_leave_single_core();
   seams::thread_bind_to_node(node_);
   seams::thread_set_precise_sleep();
   worker &self = *workers_[index];
