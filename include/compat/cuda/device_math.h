@@ -64,7 +64,8 @@ inline unsigned __umulhi(unsigned first, unsigned second) {
   return unsigned(static_cast<unsigned long long>(first) * second >> 32);
 }
 inline unsigned long long __umul64hi(unsigned long long first, unsigned long long second) {
-  return static_cast<unsigned long long>(static_cast<unsigned __int128>(first) * second >> 64);
+  __extension__ using wide = unsigned __int128;
+  return static_cast<unsigned long long>(static_cast<wide>(first) * second >> 64);
 }
 
 // ---- conversions: to the nearest (rn), towards zero (rz), down (rd), up (ru)

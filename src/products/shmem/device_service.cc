@@ -257,6 +257,7 @@ status device_service::context_clear(size_t index) {
 
 void device_service::run() {
   using clock = std::chrono::steady_clock;
+  seams::thread_leave_single_core();
   seams::thread_set_precise_sleep();
   auto const busy = std::chrono::nanoseconds{job_.is_oversubscribed() ? busy_ns_oversubscribed
                                                                       : busy_ns_dedicated};
@@ -290,15 +291,18 @@ bool device_service::serve() {
   return handled_count != 0;
 }
 
-// Stores the failed PE in a word of device memory that waiting kernels poll.
+// Stores a failed PE in a word of device memory that waiting kernels poll. After a fault of a
+// kernel what others wait for may never come, and the host's next wait ends the job: this PE counts
+// as failed then.
 void device_service::watch() {
-  if (has_reported_loss_)
+  if (has_ended_waits_)
     return;
-  onesided::pe_index const failed_pe = job_.failed_pe();
-  if (failed_pe < 0)
-    return;
-  has_reported_loss_ =
-      gpu_.store_word(&view_.live->failed_pe, uint64_t(failed_pe) + 1) == status::ok;
+  onesided::pe_index failed_pe = job_.failed_pe();
+  if (failed_pe < 0 && __atomic_load_n(&fault().filled, __ATOMIC_ACQUIRE) != 0)
+    failed_pe = job_.me();
+  if (failed_pe >= 0)
+    has_ended_waits_ =
+        gpu_.store_word(&view_.live->failed_pe, uint64_t(failed_pe) + 1) == status::ok;
 }
 
 }  // namespace tanada::shmem

@@ -124,8 +124,8 @@ class device_service final : rpc::server::handler {
   std::optional<onesided::context> context_;  // used only by the thread
   onesided::lane *lane_ = nullptr;
   std::vector<bool> context_used_;
-  bool has_reported_loss_ = false;  // kernels have been notified of a failed PE
-  bool do_kernels_wake_;            // as those on the host executor do
+  bool has_ended_waits_ = false;  // kernels have been notified of a failed PE
+  bool do_kernels_wake_;          // as those on the host executor do
   simt::host::event wake_;
   std::atomic<bool> is_ending_{false};
   std::thread thread_;

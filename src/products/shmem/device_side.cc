@@ -151,7 +151,20 @@ void wake_kernels() noexcept {
     wake();
 }
 
-void device_check(runtime &, const char *call) {
+// What a fault means for its call.
+std::string reason_of(const device::fault_record &fault, onesided::pe_index failed_pe) {
+  switch (status(fault.code)) {
+    case status::range:
+      return "the memory is not symmetric";
+    case status::peer_lost:
+      return failed_pe >= 0 ? fmt::format("PE {} has failed", failed_pe)
+                            : tnd_status_text(fault.code);
+    default:
+      return tnd_status_text(fault.code);
+  }
+}
+
+void device_check(runtime &current, const char *call) {
   if (service == nullptr)
     return;
   auto const &fault = service->fault();
@@ -166,7 +179,7 @@ void device_check(runtime &, const char *call) {
         fault.block,
         fault.thread,
         tnd_status_name(fault.code),
-        tnd_status_text(fault.code));
+        reason_of(fault, current.job->failed_pe()));
 }
 
 }  // namespace tanada::shmem

@@ -41,6 +41,16 @@ def test_a_death_ends_the_job(programs, where, way):
 
 
 @pytest.mark.parametrize(
+    "what, reason", [("target", "ERANGE"), ("pe", "EINVAL"), ("signal", "ERANGE")]
+)
+@pytest.mark.parametrize("way", ["shared", pytest.param("tcp", marks=SLOW)])
+def test_a_fault_ends_the_waits_that_depend_on_it(programs, what, reason, way):
+    done = programs.run(programs.build("fault"), 2, [what], way, limit_s=60)
+    assert done.status == "failed" and done.left == 0, f"{done.status}: {done.output[-3000:]}"
+    assert f": {reason}" in done.output and "went on" not in done.output, done.output[-3000:]
+
+
+@pytest.mark.parametrize(
     "call, reason",
     [
         ("nvshmemx_mc_ptr(0, (void *)0)", "nvshmemx_mc_ptr: not available: NVLink multicast"),

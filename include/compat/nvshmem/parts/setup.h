@@ -87,6 +87,12 @@ inline unsigned long long size_of_text(const char *text) {
 inline void set_heap_size() {
   const char *const text = getenv("NVSHMEM_SYMMETRIC_SIZE");
   unsigned long long const size = text != nullptr ? size_of_text(text) : heap_size_default;
+  if (size == 0) {
+    fprintf(stderr,
+            "nvshmem: NVSHMEM_SYMMETRIC_SIZE=%s is not a number of bytes, such as 512M or 4G\n",
+            text);
+    exit(1);
+  }
   char number[32];
   snprintf(number, sizeof number, "%llu", size + heap_size_more);
   (void)setenv("SHMEM_DEVICE_SYMMETRIC_SIZE", number, 0);

@@ -127,6 +127,25 @@ void test_private_memory(const peers &pes) {
   CHECK_CUDA(cudaFree(signal));
 }
 
+__global__ void send_nothing(uint64_t *arrived, int next) {
+  int *const nothing = nullptr;
+  nvshmem_int_put(nothing, nothing, 0, next);
+  nvshmemx_int_get_block(nothing, nothing, 0, next);
+  nvshmem_int_sum_reduce(NVSHMEM_TEAM_WORLD, nothing, nothing, 0);
+  nvshmemx_putmem_signal_block(nothing, nothing, 0, arrived, 1, NVSHMEM_SIGNAL_SET, next);
+  nvshmem_signal_wait_until(arrived, NVSHMEM_CMP_EQ, 1);
+}
+
+// A PE may have an empty part, and nvshmem_malloc(0) returns a null pointer. The signal arrives.
+void test_empty_parts(const peers &pes) {
+  uint64_t *const arrived = symmetric_array(1, uint64_t{0});
+  send_nothing<<<1, 1>>>(arrived, pes.next);
+  CHECK_CUDA(cudaDeviceSynchronize());
+  nvshmem_putmem(nvshmem_malloc(0), nullptr, 0, pes.next);
+  nvshmem_barrier_all();
+  nvshmem_free(arrived);
+}
+
 void test_host_code(const int *source, const peers &pes) {
   int *const target = symmetric_array(count, -1);
   nvshmem_int_put(target, source, 16, pes.next);
@@ -176,6 +195,7 @@ int main() {
   test_gets_of_kernels(source, pes);
   test_signals_of_kernels(source, pes);
   test_private_memory(pes);
+  test_empty_parts(pes);
   test_host_code(source, pes);
   test_streams(source, pes);
   nvshmem_free(source);

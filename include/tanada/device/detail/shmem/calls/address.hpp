@@ -79,9 +79,15 @@ TND_DEVICE inline bool is_symmetric(const void *addr, u64 size) {
   return (offset <= heap_size) & (size <= heap_size - offset);
 }
 
+// As is_symmetric(). No bytes are symmetric wherever they are: a part may be empty.
+TND_DEVICE inline bool is_symmetric_part(const void *addr, u64 size) {
+  return size == 0 || is_symmetric(addr, size);
+}
+
 // Whether a call may access these bytes at a PE.
 TND_DEVICE inline bool is_accessible(const void *addr, u64 size, int number) {
-  return is_symmetric(addr, size) || (number == job_view().me && job_view().takes_private != 0);
+  return is_symmetric_part(addr, size) ||
+         (number == job_view().me && job_view().takes_private != 0);
 }
 
 // The fast path of most calls: the PE's distance is part of the view, and its memory is mapped.

@@ -166,7 +166,7 @@ TND_DEVICE inline status find_collect(
     Group group, u64 team, const void *target, u64 size, site call_site, member_view &self) {
   if (!find_team(team, self))
     return failed(group, status::invalid, call_site, nullptr, job_view().me);
-  if (size > job_view().heap_size || !is_symmetric(target, size * u64(self.team.count)))
+  if (size > job_view().heap_size || !is_symmetric_part(target, size * u64(self.team.count)))
     return failed(group, status::range, call_site, target, job_view().me);
   return status::ok;
 }
@@ -176,7 +176,7 @@ TND_DEVICE inline status find_broadcast(
     Group group, u64 team, const void *target, u64 size, int root, member_view &self) {
   if (!find_team(team, self) || u32(root) >= u32(self.team.count))
     return failed(group, status::invalid, site::broadcast, nullptr, job_view().me);
-  return is_symmetric(target, size)
+  return is_symmetric_part(target, size)
              ? status::ok
              : failed(group, status::range, site::broadcast, target, job_view().me);
 }

@@ -219,8 +219,8 @@ TND_DEVICE inline status find_reduce(
   if (!find_team(team, self))
     return failed(group, status::invalid, site::reduce, nullptr, job_view().me);
   u64 const size = element_count * sizeof(T);
-  if (element_count > job_view().heap_size || !is_symmetric(target, size) ||
-      !is_symmetric(source, size))
+  if (element_count > job_view().heap_size || !is_symmetric_part(target, size) ||
+      !is_symmetric_part(source, size))
     return failed(group, status::range, site::reduce, target, job_view().me);
   return status::ok;
 }

@@ -71,8 +71,8 @@ TND_DEVICE inline status reduce_scatter(
   if (!find_team(team, self))
     return failed(group, status::invalid, site::reduce, nullptr, job_view().me);
   u64 const size = element_count * sizeof(T), whole_size = size * u64(self.team.count);
-  if (element_count > job_view().heap_size || !is_symmetric(target, size) ||
-      !is_symmetric(source, whole_size))
+  if (element_count > job_view().heap_size || !is_symmetric_part(target, size) ||
+      !is_symmetric_part(source, whole_size))
     return failed(group, status::range, site::reduce, target, job_view().me);
   group.sync();
   bool const is_apart =
