@@ -279,6 +279,9 @@ void reload(poold::daemon &server, const command_line &line) {
 int serve(const daemon_options &options, const command_line &line) {
   raise_descriptor_limit();
   sigset_t const handled_signals = block_signals();
+  // A script that waits for the file must not read an earlier daemon's.
+  if (!options.port_file.empty())
+    std::remove(options.port_file.c_str());
   auto started = [&options]() -> result<std::unique_ptr<poold::daemon>> {
     message_deferral deferral;
     auto created = poold::daemon::start(options);

@@ -7,7 +7,7 @@
 #define TND_VERSION_MAJOR 0        /**< of the headers */
 #define TND_VERSION_MINOR 1        /**< of the headers */
 #define TND_VERSION_PATCH 0        /**< of the headers */
-#define TND_VERSION_STRING "0.1.0" /**< of the headers, "major.minor.patch" */
+#define TND_VERSION_STRING "0.1.0" /**< of the headers: major.minor.patch */
 
 TND_EXTERN_C_BEGIN
 

@@ -6,6 +6,7 @@
 #include "core/base/assert.hpp"
 #include "core/base/checked.hpp"
 #include "core/base/log.hpp"
+#include "core/base/message.hpp"
 #include "products/poold/cluster/backup.hpp"
 #include "products/poold/cluster/map.hpp"
 #include "products/poold/session.hpp"
@@ -143,7 +144,10 @@ status session::on_locate(std::span<const std::byte> body) {
 
 // Commands of the command line try these requests at any pool, so a refusal is not logged.
 status session::require_cluster() {
-  return service_.cluster != nullptr ? status::ok : status::not_supported;
+  message_silence const silence;
+  return service_.cluster != nullptr
+             ? status::ok
+             : fail(status::not_supported, "this pool is one server: it belongs to no cluster");
 }
 
 status session::on_cluster_status(std::span<const std::byte> body) {
