@@ -136,8 +136,8 @@ class Bench:
         return outcome.output
 
     def on_nodes(self, command, nodes):
-        """The command of a PE, which sets its node's name. A node's PEs see their own GPUs first,
-        because a PE takes the GPU of its number on its node.
+        """The command of a PE, which sets its node's name. A node's PEs see only its own GPUs, so
+        that each takes another one, by its number in the job or on its node.
         """
         if not nodes:
             return command
@@ -147,8 +147,9 @@ class Bench:
             script += "case $TND_PGAS_NODE in\n"
             for node in range(nodes):
                 first = node * self.pes // nodes
-                order = ",".join(str((first + i) % count) for i in range(count))
-                script += f"{node}) CUDA_VISIBLE_DEVICES={order} ;;\n"
+                own = sorted({(first + i) % count for i in range(self.pes // nodes)})
+                visible = ",".join(map(str, own))
+                script += f"{node}) CUDA_VISIBLE_DEVICES={visible} ;;\n"
             script += "esac\nexport CUDA_VISIBLE_DEVICES\n"
         return ["sh", "-c", script + 'exec "$0" "$@"', *command]
 
