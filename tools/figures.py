@@ -156,7 +156,7 @@ def comex_dgemm(data, values):
 
 
 def shmem_latency(data, values):
-    two, pairs = data["shmemg_2_h100"], data["shmemg_pairs_2_h100"]
+    two, pairs = data["shmemg_2_h100"], data["shmemg_pairs_2_gpus"]
     rows = [
         (two, "8 B put, CPU -> own GPU, to local completion", "CPU to own GPU,\nlocal completion", 1),
         (two, "8 B put + wait, CPU -> own GPU", "CPU to own GPU,\ncomplete", 1),

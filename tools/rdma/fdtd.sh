@@ -8,5 +8,5 @@ folder=$1
 . tools/rdma/serve.sh
 [ ${#folders[@]} -gt 0 ] || die "fdtd: there is no NFS to compare with"
 TND_POOL_TIMEOUT=300s "$bin/bench_fdtd" --pool "pool://$server/fdtd/run" --folder /mnt/tcp \
-  --file-system NFS --size 64 --steps 2000 --rounds 1 --json "$folder/fdtd_link_guest.json" ||
+  --file-system NFS --size 32 --steps 2000 --rounds 1 --json "$folder/fdtd_link_guest.json" ||
   die "bench_fdtd"
