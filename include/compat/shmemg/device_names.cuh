@@ -16,7 +16,7 @@ SHMEMG_DEVICE inline int shmemg_n_pes() {
 SHMEMG_DEVICE inline void *shmemg_ptr(const void *dest, int pe) {
   namespace d = tanada::shmem::device;
   d::pe_address at;
-  if (d::find(d::context_first, dest, 0, pe, at) != tanada::status::ok || at.is_unmapped())
+  if (d::find(d::context_first, dest, 1, pe, at) != tanada::status::ok || at.is_unmapped())
     return nullptr;
   return at.translate(const_cast<void *>(dest));
 }
