@@ -246,12 +246,16 @@ def test_commits_that_nobody_waited_for_survive_a_clean_stop(installed, pool, pr
 
 
 def test_commits_that_a_stop_had_no_time_to_write_are_reported(installed, pool, program):
+    report = re.compile(r"the last \d+ commits were not written before the daemon ended")
     pool.stop(signal.SIGTERM)
     pool.settings = {"TND_POOLD_WRITE_BEHIND": "1ms"}
-    pool.start()
-    installed.must(program, "put", pool.url, 2000)
-    pool.stop(signal.SIGTERM)
-    assert re.search(r"the last \d+ commits were not written before the daemon ended", pool.log())
+    for _ in range(20):  # a fast disk may have written all of them
+        pool.start()
+        installed.must(program, "put", pool.url, 2000)
+        pool.stop(signal.SIGTERM)
+        if report.search(pool.log()):
+            return
+    pytest.fail(pool.log())
 
 
 FILL_AND_REMOVE = r"""
