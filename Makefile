@@ -12,9 +12,9 @@ export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 
 .DEFAULT_GOAL := help
 .PHONY: help demo docs figures test test-all bench test-tsan test-asan test-mpi test-shmem \
-  test-suites test-ga test-python-all test-fuzz test-stress test-sim test-cluster test-gpu test-rdma \
-  test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall install uninstall \
-  lint format clean
+  test-suites test-ga test-python-all test-fuzz test-stress test-sim test-cluster test-gpu \
+  test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall \
+  install uninstall lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -72,9 +72,10 @@ test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memo
 	tools/build.sh dev test
 	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem tests/e2e/python/test_shmem.py
 
-test-suites: ## suites of OpenSHMEM whose checkouts TND_SHMEM_SOS and TND_SHMEM_ISX name, and a table of results (an hour)
+test-suites: ## suites of OpenSHMEM in TND_SHMEM_SOS and TND_SHMEM_ISX, with a table (an hour)
 	tools/build.sh dev test
-	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem/test_shmem_suites.py
+	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" \
+	  "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem/test_shmem_suites.py
 
 test-ga: ## Global Arrays, unmodified, on our ARMCI: builds it and runs its own test programs (half an hour)
 	tools/setup.sh ga

@@ -14,8 +14,8 @@ FOLDER/nvshmem and by LD_LIBRARY_PATH; NCCL's is PATH. Prints a table, and JSON 
 the table if there is no FILE. FILE is written after each program, too.
 
 Parts: host, kernel, stream, queue and programs, which run by default; pairs (transfers between PEs
-that act as nodes), unmapped (calls of kernels to such PEs), gpu_pairs (two PEs on every pair of GPUs) and scaling (programs from one PE to
-all).
+that act as nodes), unmapped (calls of kernels to such PEs), gpu_pairs (two PEs on every pair of
+GPUs) and scaling (programs from one PE to all).
 
 With --nodes, PEs act as so many nodes of equal size, although they are on one machine: only PEs of
 a node share memory. "pairs" has a node for each PE, and its rivals use TCP.
