@@ -3,7 +3,8 @@
 # them.
 find_package(Python3 COMPONENTS Interpreter)
 if(NOT Python3_Interpreter_FOUND OR CMAKE_CROSSCOMPILING OR TANADA_PYTHON)
-  message(STATUS "manual pages and completions are left out: there is no Python to make them, or nothing to run")
+  message(STATUS
+    "manual pages and completions are left out: there is no Python to make them, or nothing to run")
   return()
 endif()
 
