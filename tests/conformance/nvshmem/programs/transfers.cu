@@ -103,7 +103,7 @@ __global__ void use_private_memory(int *memory, uint64_t *signal, int me) {
   for (int i = 0; i < 4; i++)
     nvshmem_int_p(memory + i, i, me);
   nvshmem_int_put(memory + 4, memory, 4, me);
-  nvshmem_int_iput(memory + 8, memory, 2, 1, 4, me);
+  nvshmem_int_iput(memory + 8, memory, 2, 1, 3, me);  // 8, 10, 12
   memory[12] = nvshmem_int_g(memory + 7, me);
   nvshmem_int_atomic_add(memory + 12, 5, me);
   nvshmem_int_put_signal(memory + 13, memory + 2, 1, signal, 3, NVSHMEM_SIGNAL_SET, me);
