@@ -268,22 +268,26 @@ __device__ __noinline__ void copy_out(u32 rank, u32 count, u8 *target, const u8 
   if ((mixed & 15) != 0)
     return copy_ragged<side::neither>(rank, count, target, source, size);
   u64 const words = size / 16;
-  ulonglong2 *const output = reinterpret_cast<ulonglong2 *>(target);
-  const ulonglong2 *const input = reinterpret_cast<const ulonglong2 *>(source);
+  ulonglong2 *output = reinterpret_cast<ulonglong2 *>(target) + rank;
+  const ulonglong2 *input = reinterpret_cast<const ulonglong2 *>(source) + rank;
   u64 i = rank;
+  // Pointers advance by additions, which take few registers: a kernel of blocks of 1,024 threads
+  // has 64 registers a thread in all.
   constexpr u32 unroll = 8;
+#  pragma unroll 1
   for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
     ulonglong2 values[unroll];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++)
-      values[k] = input[i + u64(k) * count];
+    for (u32 k = 0; k < unroll; k++, input += count)
+      values[k] = *input;
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++) {
-      __stcs(output + i + u64(k) * count, values[k]);
+    for (u32 k = 0; k < unroll; k++, output += count) {
+      __stcs(output, values[k]);
     }
   }
-  for (; i < words; i += count) {
-    __stcs(output + i, input[i]);
+#  pragma unroll 1
+  for (; i < words; i += count, input += count, output += count) {
+    __stcs(output, *input);
   }
 }
 
