@@ -68,16 +68,29 @@ TND_DEVICE inline void store_part(u8 *target, u64 size, u64 index, u32 value) {
 TND_DEVICE inline void send_part(u64 *box, u64 index, u64 epoch, u32 value) {
   simt::system_atomic<u64>(box[index]).store_relaxed(epoch << 32 | value);
 }
-TND_DEVICE inline status receive_part(u64 *box, u64 index, u64 epoch, u32 &value) {
-  simt::system_atomic<u64> const word_ref(box[index]);
+
+// The parts of this thread that are in flight at once. A load or store of memory takes hundreds of
+// nanoseconds, so a thread that has many parts must not wait for each.
+inline constexpr u32 box_batch = 8;
+
+// Receive `Each` parts of each of the elements at `first` and at steps of `stride`.
+template <u32 Each = 1, u32 Count>
+TND_DEVICE inline status receive_parts(
+    u64 *box, u64 first, u64 stride, u64 epoch, u32 (&values)[Count]) {
   for (wait_limit limit;;) {
     u32 poll_count = limit.poll_count();
     bool is_met = false;
     TND_NO_UNROLL
     do {
-      u64 const word = word_ref.load_relaxed();
-      value = u32(word);
-      is_met = u32(word >> 32) == u32(epoch);
+      u64 words[Count];
+      for (u32 k = 0; k < Count; k++)
+        words[k] = simt::system_atomic<u64>(box[(first + k / Each * stride) * Each + k % Each])
+                       .load_relaxed();
+      is_met = true;
+      for (u32 k = 0; k < Count; k++) {
+        values[k] = u32(words[k]);
+        is_met &= u32(words[k] >> 32) == u32(epoch);
+      }
       if (!is_met)
         wait_limit::between_polls();
     } while (!is_met & (--poll_count != 0));
@@ -89,26 +102,66 @@ TND_DEVICE inline status receive_part(u64 *box, u64 index, u64 epoch, u32 &value
   }
 }
 
+TND_DEVICE inline status receive_part(u64 *box, u64 index, u64 epoch, u32 &value) {
+  u32 values[1];
+  TND_TRY(receive_parts(box, index, 0, epoch, values));
+  value = values[0];
+  return status::ok;
+}
+
+// A thread's parts of a message of `size` bytes: those at its rank and at steps of `stride`.
+struct box_share {
+  u64 rank, stride, size, epoch;
+};
+
+// One instance for threads, warps and blocks, whose registers do not add to those of a collective.
+TND_DEVICE_CALL inline void send_share(u64 *box, const u8 *source, box_share share) {
+  u64 const part_count = (share.size + 3) / 4, stride = share.stride;
+  u64 i = share.rank;
+  TND_NO_UNROLL
+  for (; i + (box_batch - 1) * stride < part_count; i += box_batch * stride) {
+    u32 values[box_batch];
+    for (u32 k = 0; k < box_batch; k++)
+      values[k] = load_part(source, share.size, i + k * stride);
+    for (u32 k = 0; k < box_batch; k++) {
+      send_part(box, i + k * stride, share.epoch, values[k]);
+    }
+  }
+  TND_NO_UNROLL
+  for (; i < part_count; i += stride) {
+    send_part(box, i, share.epoch, load_part(source, share.size, i));
+  }
+}
+TND_DEVICE_CALL inline status receive_share(u64 *box, u8 *target, box_share share) {
+  u64 const part_count = (share.size + 3) / 4, stride = share.stride;
+  u64 i = share.rank;
+  TND_NO_UNROLL
+  for (; i + (box_batch - 1) * stride < part_count; i += box_batch * stride) {
+    u32 values[box_batch];
+    TND_TRY(receive_parts(box, i, stride, share.epoch, values));
+    for (u32 k = 0; k < box_batch; k++) {
+      store_part(target, share.size, i + k * stride, values[k]);
+    }
+  }
+  TND_NO_UNROLL
+  for (; i < part_count; i += stride) {
+    u32 value = 0;
+    TND_TRY(receive_part(box, i, share.epoch, value));
+    store_part(target, share.size, i, value);
+  }
+  return status::ok;
+}
+
 template <class Group>
 TND_DEVICE inline void send_boxed(
     Group group, const member_view &self, const u8 *source, u64 size, int member) {
-  u64 *const box = own_box_at(self, member);
-  for (u64 i = group.rank(); i * 4 < size; i += group.size()) {
-    send_part(box, i, self.epoch, load_part(source, size, i));
-  }
+  send_share(own_box_at(self, member), source, {group.rank(), group.size(), size, self.epoch});
 }
 template <class Group>
 TND_DEVICE inline status receive_boxed(
     Group group, const member_view &self, u8 *target, u64 size, int member) {
-  u64 *const box = box_of(self, member);
-  for (u64 i = group.rank(); i * 4 < size; i += group.size()) {
-    u32 value = 0;
-    status const code = receive_part(box, i, self.epoch, value);
-    if (code != status::ok)
-      return code;
-    store_part(target, size, i, value);
-  }
-  return status::ok;
+  return receive_share(
+      box_of(self, member), target, {group.rank(), group.size(), size, self.epoch});
 }
 
 // ---- pieces of large messages

@@ -41,34 +41,93 @@ TND_DEVICE inline void send_element(u64 *box, u64 index, u64 epoch, T value) {
     send_part(box, index * parts_of<T> + i, epoch, parts[i]);
   }
 }
-template <class T>
-TND_DEVICE inline status receive_element(u64 *box, u64 index, u64 epoch, T &value) {
-  u32 parts[parts_of<T>];
-  for (u32 i = 0; i < parts_of<T>; i++)
-    TND_TRY(receive_part(box, index * parts_of<T> + i, epoch, parts[i]));
-  TND_COPY_BYTES(&value, parts, sizeof(T));
+template <u32 Count, class T>
+TND_DEVICE inline status receive_elements(
+    u64 *box, u64 first, u64 stride, u64 epoch, T (&values)[Count]) {
+  u32 parts[Count * parts_of<T>];
+  TND_TRY(receive_parts<parts_of<T>>(box, first, stride, epoch, parts));
+  for (u32 k = 0; k < Count; k++) {
+    TND_COPY_BYTES(values + k, parts + k * parts_of<T>, sizeof(T));
+  }
   return status::ok;
 }
+
+// A thread's elements of a reduction by boxes, at `first` and at steps of `stride`.
+template <class T>
+struct boxed_elements {
+  T *target;
+  const T *source;
+  u64 first, stride;
+};
+
+template <u32 Count, class T>
+TND_DEVICE inline void load_elements(const boxed_elements<T> &elements, T (&values)[Count]) {
+  for (u32 k = 0; k < Count; k++)
+    values[k] = elements.source[elements.first + k * elements.stride];
+}
+
+template <u32 Count, class T>
+TND_DEVICE inline void send_elements(const member_view &self, const boxed_elements<T> &elements) {
+  T values[Count];
+  load_elements(elements, values);
+  TND_NO_UNROLL
+  for (int step = 1; step < self.team.count; step++) {
+    u64 *const box = own_box_at(self, member_after(self, step));
+    for (u32 k = 0; k < Count; k++) {
+      send_element(box, elements.first + k * elements.stride, self.epoch, values[k]);
+    }
+  }
+}
+
+template <reduction Op, u32 Count, class T>
+TND_DEVICE inline status combine_elements(const member_view &self,
+                                          const boxed_elements<T> &elements) {
+  T totals[Count] = {};
+  TND_NO_UNROLL
+  for (int member = 0; member < self.team.count; member++) {
+    T values[Count];
+    if (member == self.team.me)
+      load_elements(elements, values);
+    else
+      TND_TRY(receive_elements(
+          box_of(self, member), elements.first, elements.stride, self.epoch, values));
+    for (u32 k = 0; k < Count; k++) {
+      totals[k] = member == 0 ? values[k] : combine<Op>(totals[k], values[k]);
+    }
+  }
+  for (u32 k = 0; k < Count; k++) {
+    elements.target[elements.first + k * elements.stride] = totals[k];
+  }
+  return status::ok;
+}
+
+// Elements that a thread has in flight at once.
+template <class T>
+inline constexpr u32 element_batch = parts_of<T> < box_batch / 2 ? box_batch / 2 / parts_of<T> : 1;
 
 template <reduction Op, class Group, class T>
 TND_DEVICE inline status reduce_boxed(
     Group group, const member_view &self, T *target, const T *source, u64 element_count) {
-  int const count = self.team.count, me = self.team.me;
-  for (int step = 1; step < count; step++) {
-    u64 *const box = own_box_at(self, member_after(self, step));
-    for (u64 i = group.rank(); i < element_count; i += group.size()) {
-      send_element(box, i, self.epoch, source[i]);
-    }
+  u64 const stride = group.size(), batch = element_batch<T>;
+  boxed_elements<T> elements{target, source, group.rank(), stride};
+  TND_NO_UNROLL
+  for (; elements.first + (batch - 1) * stride < element_count; elements.first += batch * stride)
+    send_elements<element_batch<T>>(self, elements);
+  TND_NO_UNROLL
+  for (; elements.first < element_count; elements.first += stride)
+    send_elements<1>(self, elements);
+  elements.first = group.rank();
+  TND_NO_UNROLL
+  for (; elements.first + (batch - 1) * stride < element_count; elements.first += batch * stride) {
+    status const code = combine_elements<Op, element_batch<T>>(self, elements);
+    if (code != status::ok)
+      return code;
   }
-  for (u64 i = group.rank(); i < element_count; i += group.size()) {
-    T total{};
-    for (int member = 0; member < count; member++) {
-      T value = source[i];
-      if (member != me)
-        TND_TRY(receive_element(box_of(self, member), i, self.epoch, value));
-      total = member == 0 ? value : combine<Op>(total, value);
-    }
-    target[i] = total;
+  TND_NO_UNROLL
+  for (; elements.first < element_count; elements.first += stride) {
+    status const code = combine_elements<Op, 1>(self, elements);
+    if (code != status::ok)
+      return code;
   }
   return status::ok;
 }
