@@ -31,6 +31,21 @@ shmemg_within() { # shmemg_within FILE OPTIONS...
     --limit $((LIMIT - 6)) --json "$file" "${small[@]}" "$@"
 }
 
+# NVIDIA's performance tests of NVSHMEM in FOLDER/perftests: bin and lib of ours and theirs, and
+# their arguments (bench/shmemg/perftests.py).
+perftests_part() { # perftests_part LIMIT_S
+  part perftests "$1" perftests_within
+}
+perftests_within() {
+  local tests=$folder/perftests
+  [ -d "$tests" ] || {
+    echo "perftests: left out, they were not packed"
+    return
+  }
+  exec bench/shmemg/perftests.py "$tests/ours" "$tests/theirs" "$tests/arguments" --pes "$pes" \
+    --timeout 25 --limit $((LIMIT - 6)) --json "$work/files/perftests.json"
+}
+
 gfile_part() { # gfile_part LIMIT_S
   local size=(--size 4096)
   [ -n "$end" ] || size=(--size 16)

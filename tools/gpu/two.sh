@@ -3,7 +3,8 @@
 # in nine minutes at most. The most valuable parts come first.
 # usage: tools/gpu/two.sh FOLDER RESULTS [part ...]
 # Parts: shmemg (bench/shmemg/shmemg.py), pairs (transfers between PEs that act as nodes), gfile
-# (one file to two GPUs), comex (in memory of GPUs), tests (programs with kernels); all by default.
+# (one file to two GPUs), comex (in memory of GPUs), tests (programs with kernels), perftests
+# (NVIDIA's of NVSHMEM, where FOLDER/perftests has them); all but the last by default.
 # Files come as RESULTS/results.tar.gz. A table is printed last. The exit status is 1 if a part
 # failed.
 # TIME: seconds of all parts (540). PROGRAM_END: the end of the programs' names (_cuda); if it is
@@ -25,6 +26,7 @@ for name in $parts; do
     gfile) gfile_part 100 ;;
     comex) STEP_LIMIT=15 part comex 60 tools/gpu/comex_device.sh "$folder" ;;
     tests) part tests 60 kernel_tests 12 ;;
+    perftests) perftests_part 300 ;;
     *) echo "two.sh: no part is called $name" >&2 ;;
   esac
 done
