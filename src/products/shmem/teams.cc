@@ -102,7 +102,7 @@ team_set::team_set(channel_ref channel, group_mode mode)
       mode_{mode},
       layout_{channel.job->count(), exit_slot + 1},
       departures_{channel, layout_},
-      stalls_{channel, layout_, departures_, world_slot},
+      stalls_{channel, layout_, departures_},
       slots_(exit_slot + 1),
       free_{~uint64_t{0}},
       number_{0} {
@@ -115,7 +115,7 @@ team_set::team_set(channel_ref channel, group_mode mode)
   legacy_world_ = make(all_pes(*channel.job), {1, 0}, 0);
   exit_team_ = make(all_pes(*channel.job), {exit_slot, 0}, 0);
   team_guard::detector_refs const detectors{departures_, stalls_};
-  departure_guard_ = std::make_unique<departure_guard>(detectors, world_->members(), world_slot);
+  departure_guard_ = std::make_unique<departure_guard>(detectors, world_->members());
   shared_ = make(node_pes(*channel.job), {2, 0}, 0);
 }
 
@@ -196,7 +196,8 @@ void team_set::set_areas(fabric_signals &signals, size_t slot_index, area_level 
   auto const control = channel_.job->control();
   for (size_t parity = 0; parity < 2; parity++)
     signals.areas[parity] = layout_.gather_of(control, slot_index, level, parity);
-  signals.area_size = layout_.gather_size();
+  signals.area_size = control_layout::gather_size;
+  signals.scratch = &layout_.fabric_area_of(control, slot_index, level)->scratch;
   signals.slices_area = level == area_level::members ? layout_.slices_of(control, slot_index)
                                                      : layout_.shared_of(control, slot_index);
 }

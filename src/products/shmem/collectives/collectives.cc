@@ -96,7 +96,7 @@ status collective::reduce(const reduction &op, void *target, const void *source,
     return status::ok;
   if (team_.count() == 1)
     return copy(target, source, count * op.size);
-  if (has_levels(target, source) && team_.nodes_->can_gather(count * op.size))
+  if (has_levels(target, source) && team_.nodes_->can_reduce(count * op.size))
     return team_.nodes_->reduce(op, target, source, count);
   return is_mapped(target, source) ? team_.mapped_->reduce(op, target, source, count)
                                    : team_.fabric_->reduce(op, target, source, count);

@@ -6,19 +6,36 @@
 namespace tanada::shmem {
 namespace {
 
-// A departure encoded in a word; zero: none.
-uint64_t departure_word(uint64_t count, departure_kind kind) noexcept {
-  TND_ASSERT(count <= UINT64_MAX >> 2);
-  return count << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
+// A departure encoded in a word; zero: none. `pe` is kept where the word's place does not name it.
+uint64_t departure_word(departure_kind kind, onesided::pe_index pe = 0) noexcept {
+  TND_ASSERT(pe >= 0);
+  return uint64_t(pe) << 2 | (kind == departure_kind::exit ? 2u : 0u) | 1u;
 }
-uint64_t count_of(uint64_t word) noexcept {
-  return word >> 2;
+onesided::pe_index pe_of(uint64_t word) noexcept {
+  return onesided::pe_index(word >> 2);
 }
 departure_kind kind_of(uint64_t word) noexcept {
   return (word & 2) != 0 ? departure_kind::exit : departure_kind::finalize;
 }
 
 }  // namespace
+
+// FNV-1a over the PEs' numbers.
+uint64_t identity_of(const group &members) noexcept {
+  uint64_t identity = 0xcbf29ce484222325;
+  for (onesided::pe_index const pe : members.pes)
+    identity = (identity ^ uint64_t(pe)) * 0x100000001b3;
+  return identity | 1;
+}
+
+// The others read the records when they know of the departure.
+void departures::record(const std::vector<membership> &teams) noexcept {
+  for (auto const &entry : teams) {
+    auto &record = *layout_.departed_team_of(channel_.job->control(), entry.slot);
+    __atomic_store_n(&record.entered, entry.entered, __ATOMIC_RELEASE);
+    __atomic_store_n(&record.identity, identity_of(*entry.members), __ATOMIC_RELEASE);
+  }
+}
 
 void departures::announce(departure_kind kind, const std::vector<membership> &teams) {
   auto const me = channel_.job->me();
@@ -28,14 +45,12 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
   // The last collective operations complete in other PEs before they see the departure.
   static_cast<void>(channel_.signals->quiet());
   static_cast<void>(channel_.context->quiet());
+  record(teams);
   // Atomic, because PEs that know of an earlier departure may read the word now.
-  for (auto const &entry : teams) {
-    uint64_t const word = departure_word(entry.entered, kind);
-    uint64_t *const own_word = layout_.departures_of(channel_.job->control(), entry.slot) + me;
-    for (onesided::pe_index const pe : entry.members->pes) {
-      if (pe != me)
-        update(seams::fabric_atomic::swap, own_word, word, pe);
-    }
+  uint64_t *const own_word = layout_.departures(channel_.job->control()) + me;
+  for (onesided::pe_index pe = 0; pe < channel_.job->count(); pe++) {
+    if (pe != me)
+      update(seams::fabric_atomic::swap, own_word, departure_word(kind), pe);
   }
   static_cast<void>(channel_.context->quiet());
   for (onesided::pe_index pe = 0; pe < channel_.job->count(); pe++) {
@@ -45,22 +60,45 @@ void departures::announce(departure_kind kind, const std::vector<membership> &te
   static_cast<void>(channel_.context->quiet());
 }
 
-std::optional<departure> departures::find_absent(const group &members,
-                                                 size_t slot,
+// A PE that cannot be read has not departed: its failure ends the wait.
+bool departures::has_entered(onesided::pe_index pe,
+                             const team_key &key,
+                             uint64_t entered) const noexcept {
+  auto *const record = layout_.departed_team_of(channel_.job->control(), key.slot);
+  auto const read = [&](uint64_t *word) -> std::optional<uint64_t> {
+    uint64_t value = 0;
+    if (channel_.context->update<uint64_t>(seams::fabric_atomic::fetch, word, 0, 0, &value, pe) !=
+        status::ok)
+      return std::nullopt;
+    return value;
+  };
+  auto const identity = read(&record->identity);
+  if (!identity || *identity != key.identity)
+    return true;
+  auto const count = read(&record->entered);
+  return !count || *count >= entered;
+}
+
+std::optional<departure> departures::find_absent(const team_key &key,
                                                  uint64_t entered) const noexcept {
-  auto const *const words = layout_.departures_of(channel_.job->control(), slot);
-  for (onesided::pe_index const pe : members.pes) {
-    uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
-    if (word != 0 && count_of(word) < entered)
-      return departure{pe, kind_of(word)};
+  for (onesided::pe_index const pe : key.members->pes) {
+    if (auto const departed = departure_of(pe); departed && !has_entered(pe, key, entered))
+      return departed;
   }
   return std::nullopt;
 }
 
-std::optional<departure> departures::departure_of(onesided::pe_index pe,
-                                                  size_t slot) const noexcept {
+std::optional<departure> departures::find_departed(const group &members) const noexcept {
+  for (onesided::pe_index const pe : members.pes) {
+    if (auto const departed = departure_of(pe))
+      return departed;
+  }
+  return std::nullopt;
+}
+
+std::optional<departure> departures::departure_of(onesided::pe_index pe) const noexcept {
   TND_ASSERT(pe >= 0 && pe < channel_.job->count());
-  auto const *const words = layout_.departures_of(channel_.job->control(), slot);
+  auto const *const words = layout_.departures(channel_.job->control());
   uint64_t const word = __atomic_load_n(words + pe, __ATOMIC_ACQUIRE);
   if (word == 0)
     return std::nullopt;
@@ -69,14 +107,14 @@ std::optional<departure> departures::departure_of(onesided::pe_index pe,
 
 void departures::report(const departure &reason) noexcept {
   TND_ASSERT(reason.pe >= 0 && reason.pe < channel_.job->count());
-  reported_ = departure_word(uint64_t(reason.pe), reason.kind);
+  reported_ = departure_word(reason.kind, reason.pe);
 }
 
 std::optional<departure> departures::reported() const noexcept {
   uint64_t const word = reported_;
   if (word == 0)
     return std::nullopt;
-  return departure{onesided::pe_index(count_of(word)), kind_of(word)};
+  return departure{pe_of(word), kind_of(word)};
 }
 
 namespace {
@@ -95,7 +133,7 @@ status team_guard::check() {
   auto &departed = detectors_.departed;
   if (departed.count() != 0) {
     uint64_t const entered = entered_.load(std::memory_order_relaxed);
-    if (auto const absent = departed.find_absent(members_, slot_, entered)) {
+    if (auto const absent = departed.find_absent(key_, entered)) {
       departed.report(*absent);
       return status::peer_lost;
     }
@@ -110,7 +148,7 @@ void team_guard::end() {
 status departure_guard::check() {
   auto &departed = detectors_.departed;
   if (departed.count() >= uint64_t(members_.count() - 1)) {
-    auto const absent = departed.find_absent(members_, slot_, UINT64_MAX);
+    auto const absent = departed.find_departed(members_);
     if (!absent)
       return status::ok;  // this is the only PE
     departed.report(*absent);

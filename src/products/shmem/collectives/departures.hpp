@@ -20,12 +20,16 @@ struct departure {
   departure_kind kind;
 };
 
+// Returns a number that differs between teams of different members, and is not 0.
+uint64_t identity_of(const group &members) noexcept;
+
 // Records the departed PEs known to this PE, and announces its own departure. A departing PE
-// writes, for each team, how many operations of the team it has entered. A member in a later
+// records, for each team, how many operations of the team it has entered. A member in a later
 // operation would wait for it without end.
 //
-// The words are in the job's control memory. A departing PE writes them by contexts before it
-// raises the departure count.
+// The words are in the job's control memory. A departing PE writes its records in its own, then by
+// contexts a word in that of each other PE, and then raises the departure counts. The others read
+// the records while they wait, as it stays in the job until all PEs leave.
 //
 // Thread safety: any thread, but announce() is called once.
 class departures {
@@ -46,13 +50,21 @@ class departures {
     return __atomic_load_n(count_word(), __ATOMIC_ACQUIRE);
   }
 
-  // Returns a member that departed before it entered this many operations of the team in `slot`.
-  std::optional<departure> find_absent(const group &members,
-                                       size_t slot,
-                                       uint64_t entered) const noexcept;
+  // A team as the records name it.
+  struct team_key {
+    const group *members;
+    size_t slot;
+    uint64_t identity;  // identity_of(*members)
+  };
+  // Returns a member that departed before it entered this many operations of the team. A member
+  // that was no longer in the team has entered all of them.
+  std::optional<departure> find_absent(const team_key &key, uint64_t entered) const noexcept;
+
+  // Returns any of these PEs that has departed.
+  std::optional<departure> find_departed(const group &members) const noexcept;
 
   // Returns the departure of one PE; nullopt if it has not departed.
-  std::optional<departure> departure_of(onesided::pe_index pe, size_t slot) const noexcept;
+  std::optional<departure> departure_of(onesided::pe_index pe) const noexcept;
 
   // The departure that made a wait fail with peer_lost, kept for the message that ends the job.
   // nullopt: the wait failed for another reason.
@@ -60,14 +72,15 @@ class departures {
   std::optional<departure> reported() const noexcept;
 
  private:
+  void record(const std::vector<membership> &teams) noexcept;
+  bool has_entered(onesided::pe_index pe, const team_key &key, uint64_t entered) const noexcept;
   uint64_t *count_word() const noexcept {
     return layout_.departure_count(channel_.job->control());
   }
 
   channel_ref channel_;
   const control_layout &layout_;
-  std::atomic<uint64_t> reported_{
-      0};  // encoded as a departure word, with the PE in place of the count
+  std::atomic<uint64_t> reported_{0};  // encoded as a departure word
 };
 
 class stall_detector;  // stalls.hpp
@@ -83,14 +96,13 @@ class team_guard final : public wait_guard {
              const group &members,
              size_t slot,
              const std::atomic<uint64_t> &entered)
-      : detectors_{detectors}, members_{members}, slot_{slot}, entered_{entered} {}
+      : detectors_{detectors}, key_{&members, slot, identity_of(members)}, entered_{entered} {}
   status check() override;
   void end() override;
 
  private:
   detector_refs detectors_;
-  const group &members_;
-  size_t slot_;
+  departures::team_key key_;
   const std::atomic<uint64_t> &entered_;
 };
 
@@ -98,9 +110,9 @@ class team_guard final : public wait_guard {
 // or wait, too.
 class departure_guard final : public wait_guard {
  public:
-  // `members`: all PEs, the team in `slot`.
-  departure_guard(team_guard::detector_refs detectors, const group &members, size_t slot)
-      : detectors_{detectors}, members_{members}, slot_{slot} {}
+  // `members`: all PEs.
+  departure_guard(team_guard::detector_refs detectors, const group &members)
+      : detectors_{detectors}, members_{members} {}
   status check() override;
   void end() override;
 
@@ -112,7 +124,6 @@ class departure_guard final : public wait_guard {
  private:
   team_guard::detector_refs detectors_;
   const group &members_;
-  size_t slot_;
   std::atomic<const char *> call_{""};
 };
 

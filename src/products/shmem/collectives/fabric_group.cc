@@ -1,7 +1,6 @@
 // Collective operations through contexts, except reductions and scans.
 #include "products/shmem/collectives/fabric_group.hpp"
 
-#include <bit>
 #include <cstring>
 
 namespace tanada::shmem {
@@ -21,11 +20,9 @@ constexpr size_t span_size_max = size_t{256} << 10;
 // their way.
 constexpr uint64_t flush_delay_ns = 2'000'000;
 
-int32_t round_count(int32_t members) {
-  return std::bit_width(uint32_t(members - 1));
-}
-
 }  // namespace
+
+using schedule::round_count;
 
 status fabric_group::await(const counter &signal_counter, uint64_t count) {
   TND_ASSERT(signal_counter.word != nullptr);
@@ -108,7 +105,7 @@ status fabric_group::sync() {
   size_t const first = (counts_.sync++ & 1) * round_count_max;
   for (int32_t round = 0; round < round_count(members_.count()); round++) {
     auto const &word = words_.sync[first + size_t(round)];
-    TND_TRY(signal(word, members_.next(1 << round)));
+    TND_TRY(signal(word, members_.next(schedule::distance(round))));
     TND_TRY(await(word, 1));
   }
   return status::ok;
@@ -123,17 +120,16 @@ status fabric_group::gather(void *gathered, const void *own_block, size_t size) 
   auto const members = members_.count();
   TND_TRY(channel_.context->copy(area, own_block, size));
   for (int32_t round = 0; round < round_count(members); round++) {
-    int32_t const distance = 1 << round;
-    size_t const blocks = size_t(std::min(distance, members - distance));
+    auto const step = schedule::gather_round(round, members);
     auto const &word = words_.gather[parity * round_count_max + size_t(round)];
-    std::byte *const peer_area = area + size_t(distance) * size;
+    std::byte *const peer_area = area + size_t(step.distance) * size;
     TND_TRY(channel_.signals->put_signal(peer_area,
                                          area,
-                                         blocks * size,
+                                         size_t(step.block_count) * size,
                                          word.word,
                                          onesided::signal_kind::add,
                                          1,
-                                         members_.pe(members_.prev(distance))));
+                                         members_.pe(members_.prev(step.distance))));
     TND_TRY(await(word, 1));
   }
   // The area holds the blocks of members me, me + 1, … with wraparound.
@@ -163,7 +159,7 @@ status fabric_group::broadcast_tree(std::byte *dst,
                                     size_t size,
                                     int32_t root_distance) {
   auto const members = members_.count();
-  int32_t const arrival = root_distance == 0 ? -1 : std::bit_width(uint32_t(root_distance)) - 1;
+  int32_t const arrival = root_distance == 0 ? -1 : round_count(root_distance + 1) - 1;
   size_t const piece_max =
       members == 2 ? size : piece_size;  // without forwarding, pieces gain nothing
   for (size_t done = 0; done < size; done += piece_max) {
@@ -171,10 +167,13 @@ status fabric_group::broadcast_tree(std::byte *dst,
     if (arrival >= 0)
       TND_TRY(await(words_.tree[size_t(arrival)], 1));
     for (int32_t round = arrival + 1;
-         round < round_count(members) && root_distance + (1 << round) < members;
+         round < round_count(members) && root_distance + schedule::distance(round) < members;
          round++) {
-      TND_TRY(forward(
-          dst + done, src + done, piece, words_.tree[size_t(round)], members_.next(1 << round)));
+      TND_TRY(forward(dst + done,
+                      src + done,
+                      piece,
+                      words_.tree[size_t(round)],
+                      members_.next(schedule::distance(round))));
     }
   }
   return release_source(size);
@@ -335,7 +334,7 @@ status fabric_group::fcollect(void *target, const void *source, size_t size) {
   return spread_block(static_cast<std::byte *>(target) + size_t(members_.me) * size, source, size);
 }
 
-// Without areas for a gather, each member reads all others' words.
+// Where a gather has no room for the sizes, each member reads all others' words.
 status fabric_group::pull_sizes(std::vector<uint64_t> &sizes, uint64_t own_size) {
   TND_ASSERT(words_.scratch != nullptr && sizes.size() == members_.pes.size());
   __atomic_store_n(words_.scratch, own_size, __ATOMIC_RELEASE);

@@ -10,6 +10,7 @@
 #include "products/shmem/collectives/control.hpp"
 #include "products/shmem/collectives/group.hpp"
 #include "products/shmem/collectives/reduction.hpp"
+#include "products/shmem/collectives/schedule.hpp"
 
 namespace tanada::shmem {
 
@@ -30,7 +31,7 @@ struct fabric_signals {
   std::byte *slices_area = nullptr;    // control_layout::slices_size bytes
   std::array<std::byte *, 2> areas{};  // for gather
   size_t area_size = 0;                // bytes of each area; 0: there are no areas
-  uint64_t *scratch = nullptr;         // a word for collect, if there are no areas
+  uint64_t *scratch = nullptr;         // a word for a collect of more members than a gather takes
 };
 
 // Numbers of the kinds of operations that alternate between two sets of words.
@@ -82,8 +83,10 @@ class fabric_group {
   // Requires can_gather(size).
   status gather(void *gathered, const void *own_block, size_t size);
   bool can_gather(size_t size) const noexcept {
-    return words_.area_size != 0 && size <= words_.area_size / size_t(members_.count());
+    return schedule::can_gather(size, members_.count(), words_.area_size);
   }
+  // reduce() of any number of members, at addresses that need not be symmetric. Requires areas.
+  status reduce_by_tree(const reduction &op, void *target, const void *source, size_t count);
 
  private:
   // A source up to copied_size_max is copied, so that nothing waits until it has been read. If the
@@ -157,7 +160,10 @@ class fabric_group {
     std::byte *target;
     const std::byte *source;
   };
-  bool fits_slices(size_t size) const noexcept;
+  status reduce_gathered(const reduction &op, void *target, const void *source, size_t count);
+  status reduce_piece(const reduction &op, std::byte *elements, size_t count, size_t piece_max);
+  // Sends what a member has in `elements` to `result` of its children in the tree.
+  status forward_result(std::byte *elements, std::byte *result, size_t size);
   status reduce_slices(const slice_work &work, size_t count);
   status send_slices(const slice_work &work, size_t count);
   status slices_of_block(const slice_work &work, size_t count);

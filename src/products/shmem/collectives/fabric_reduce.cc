@@ -1,4 +1,6 @@
 // Reductions and scans through contexts.
+#include <cstring>
+
 #include "products/shmem/collectives/fabric_group.hpp"
 
 namespace tanada::shmem {
@@ -15,21 +17,21 @@ part slice_of(const reduction &op, size_t count, int32_t member, int32_t members
 }  // namespace
 
 status fabric_group::reduce(const reduction &op, void *target, const void *source, size_t count) {
-  size_t const size = count * op.size;
-  if (can_gather(size)) {
-    // Aligned as elements are: long double is the largest.
-    std::unique_ptr<std::byte[]> const gathered{new std::byte[size * size_t(members_.count())]};
-    TND_TRY(gather(gathered.get(), source, size));
-    for (int32_t member = 1; member < members_.count(); member++) {
-      op.combine(gathered.get(), gathered.get() + size_t(member) * size, count);
-    }
-    return channel_.context->copy(target, gathered.get(), size);
-  }
-  size_t const block = std::max<size_t>(block_size / op.size, 1);
+  size_t const slices_size = words_.slices_area == nullptr ? 0 : control_layout::slices_size;
   slice_work work{
       op, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
-  if (fits_slices(size))
-    return reduce_slices(work, count);
+  switch (schedule::path_of_reduction(
+      count * op.size, members_.count(), {words_.area_size, slices_size})) {
+    case schedule::reduction_path::gathered:
+      return reduce_gathered(op, target, source, count);
+    case schedule::reduction_path::tree:
+      return reduce_by_tree(op, target, source, count);
+    case schedule::reduction_path::slices:
+      return reduce_slices(work, count);
+    case schedule::reduction_path::fetched:
+      break;
+  }
+  size_t const block = std::max<size_t>(block_size / op.size, 1);
   for (size_t done = 0; done < count; done += block) {
     TND_TRY(slices_of_block(work, std::min(block, count - done)));
     work.target += block * op.size;
@@ -38,10 +40,73 @@ status fabric_group::reduce(const reduction &op, void *target, const void *sourc
   return status::ok;
 }
 
-// Slices differ in size by at most a cache line, or an element.
-bool fabric_group::fits_slices(size_t size) const noexcept {
-  size_t const rounding = size_t(members_.count()) * 2 * cache_line;
-  return words_.slices_area != nullptr && size + rounding <= control_layout::slices_size;
+status fabric_group::reduce_gathered(const reduction &op,
+                                     void *target,
+                                     const void *source,
+                                     size_t count) {
+  size_t const size = count * op.size;
+  // Aligned as elements are: long double is the largest.
+  std::unique_ptr<std::byte[]> const gathered{new std::byte[size * size_t(members_.count())]};
+  TND_TRY(gather(gathered.get(), source, size));
+  for (int32_t member = 1; member < members_.count(); member++)
+    op.combine(gathered.get(), gathered.get() + size_t(member) * size, count);
+  return channel_.context->copy(target, gathered.get(), size);
+}
+
+status fabric_group::reduce_by_tree(const reduction &op,
+                                    void *target,
+                                    const void *source,
+                                    size_t count) {
+  size_t const piece_max = schedule::tree_piece(words_.area_size, members_.count());
+  size_t const piece_count = piece_max / op.size;
+  TND_ASSERT(piece_count != 0);
+  std::unique_ptr<std::byte[]> const elements{new std::byte[piece_max]};
+  for (size_t done = 0; done < count; done += piece_count) {
+    size_t const piece = std::min(piece_count, count - done), size = piece * op.size;
+    auto const *const src = static_cast<const std::byte *>(source) + done * op.size;
+    TND_TRY(channel_.context->copy(elements.get(), src, size));
+    TND_TRY(reduce_piece(op, elements.get(), piece, piece_max));
+    auto *const dst = static_cast<std::byte *>(target) + done * op.size;
+    TND_TRY(channel_.context->copy(dst, elements.get(), size));
+  }
+  return status::ok;
+}
+
+// An area holds a piece for each round, and then the result. A member that returns knows that all
+// have entered, so the area alternates as for a gather. Results arrive over the words of a
+// broadcast's tree: each of them has the same sender in both.
+status fabric_group::reduce_piece(const reduction &op,
+                                  std::byte *elements,
+                                  size_t count,
+                                  size_t piece_max) {
+  size_t const size = count * op.size, parity = counts_.gather++ & 1;
+  TND_ASSERT(size <= piece_max && piece_max <= copied_size_max);
+  auto const members = members_.count();
+  auto const place = schedule::place_in_tree(members_.me, members);
+  std::byte *const area = words_.areas[parity];
+  std::byte *const result = area + size_t(schedule::round_count(members)) * piece_max;
+  auto const *const words = &words_.gather[parity * round_count_max];
+  for (int32_t round = 0; round < place.child_count; round++) {
+    TND_TRY(await(words[round], 1));
+    op.combine(elements, area + size_t(round) * piece_max, count);
+  }
+  if (place.round >= 0) {
+    int32_t const parent = members_.prev(schedule::distance(place.round));
+    std::byte *const slot = area + size_t(place.round) * piece_max;
+    TND_TRY(put_signal(slot, elements, size, words[place.round], parent));
+    TND_TRY(await(words_.tree[size_t(place.round)], 1));
+    std::memcpy(elements, result, size);
+  }
+  return forward_result(elements, result, size);
+}
+
+status fabric_group::forward_result(std::byte *elements, std::byte *result, size_t size) {
+  auto const place = schedule::place_in_tree(members_.me, members_.count());
+  for (int32_t round = place.child_count - 1; round >= 0; round--) {
+    int32_t const child = members_.next(schedule::distance(round));
+    TND_TRY(forward(result, elements, size, words_.tree[size_t(round)], child));
+  }
+  return status::ok;
 }
 
 // Each member gets its slice of all sources, and sends the result to all targets. No sync precedes
@@ -54,7 +119,7 @@ bool fabric_group::fits_slices(size_t size) const noexcept {
 //   result is sent from the target, because the area may be overwritten while others still wait for
 //   it.
 status fabric_group::reduce_slices(const slice_work &work, size_t count) {
-  TND_ASSERT(fits_slices(count * work.op.size));
+  TND_ASSERT(words_.slices_area != nullptr);
   TND_TRY(send_slices(work, count));
   auto const members = members_.count();
   auto const own_part = slice_of(work.op, count, members_.me, members);

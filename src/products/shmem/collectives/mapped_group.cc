@@ -1,7 +1,6 @@
 // Collective operations of mapped members, except reductions and scans.
 #include "products/shmem/collectives/mapped_group.hpp"
 
-#include <bit>
 #include <cstring>
 
 #include "core/base/log.hpp"
@@ -32,8 +31,8 @@ status mapped_group::sync_by_rounds() {
   uint64_t const number = ++syncs_;
   auto const members = members_.count();
   TND_ASSERT(size_t(members) <= size_t{1} << round_count_max);
-  for (int32_t round = 0; 1 << round < members; round++) {
-    int32_t const next = members_.next(1 << round);
+  for (int32_t round = 0; round < schedule::round_count(members); round++) {
+    int32_t const next = members_.next(schedule::distance(round));
     __atomic_store_n(&areas_[size_t(next)]->rounds[round].value, number, __ATOMIC_RELEASE);
     wake_member(next);
     TND_TRY(wait_for(own_area_->rounds[round].value, number));

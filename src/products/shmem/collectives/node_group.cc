@@ -15,6 +15,8 @@ node_plan::node_plan(const onesided::job &job, const group &members)
       nodes.emplace_back();
     }
     auto &node_members = nodes[size_t(index)].members;
+    if (!node_members.empty() && node_members.back() != member - 1)
+      is_contiguous = false;
     node_of[size_t(member)] = index;
     place_of[size_t(member)] = int32_t(node_members.size());
     node_members.push_back(member);
@@ -27,7 +29,11 @@ node_group::node_group(channel_ref channel,
                        node_plan plan,
                        node_areas shared,
                        const fabric_signals &words)
-    : channel_{channel}, members_{members}, plan_{std::move(plan)}, shared_{words.slices_area} {
+    : channel_{channel},
+      members_{members},
+      plan_{std::move(plan)},
+      shared_{words.slices_area},
+      area_size_{words.area_size} {
   TND_ASSERT(plan_.has_levels() && shared_ != nullptr);
   int32_t const own_node = plan_.node_of[size_t(members.me)];
   for (int32_t const member : plan_.nodes[size_t(own_node)].members)
@@ -36,7 +42,6 @@ node_group::node_group(channel_ref channel,
   for (auto const &node : plan_.nodes)
     leader_members_.pes.push_back(members.pe(node.members.front()));
   leader_members_.me = own_node;
-  leader_block_max_ = words.area_size / size_t(leader_members_.count());
   if (local_members_.count() > 1)
     local_.emplace(
         channel, local_members_, std::move(shared.areas), shared.number, shared.is_oversubscribed);
@@ -68,8 +73,8 @@ status node_group::broadcast(
 }
 
 bool node_group::can_gather(size_t size) const noexcept {
-  return size <= mapped_exchange_area::data_size_max && padded_block(size) <= leader_block_max_ &&
-         padded_block(size) * size_t(plan_.node_count()) <= control_layout::shared_size;
+  return schedule::can_gather_by_nodes(
+      size, {plan_.node_count(), plan_.member_count_max}, area_size_, control_layout::shared_size);
 }
 
 // Fills `gathered_` in all members. A node's blocks travel together.
@@ -111,10 +116,40 @@ status node_group::fcollect(void *target, const void *source, size_t size) {
 
 status node_group::reduce(const reduction &op, void *target, const void *source, size_t count) {
   size_t const size = count * op.size;
+  if (!can_gather(size))
+    return reduce_by_leaders(op, target, source, count);
   TND_TRY(gather(source, size));
   std::memcpy(target, gathered_block(0, size), size);
   for (int32_t member = 1; member < members_.count(); member++)
     op.combine(target, gathered_block(member, size), count);
+  return status::ok;
+}
+
+bool node_group::can_reduce(size_t size) const noexcept {
+  schedule::reduction_memory const memory{area_size_, control_layout::slices_size};
+  return can_gather(size) ||
+         (plan_.is_contiguous && schedule::combines_by_nodes(size, members_.count(), memory));
+}
+
+status node_group::reduce_by_leaders(const reduction &op,
+                                     void *target,
+                                     const void *source,
+                                     size_t count) {
+  size_t const size = count * op.size;
+  TND_ASSERT(plan_.is_contiguous && size <= mapped_exchange_area::data_size_max);
+  node_block_.resize(size);
+  if (local_)
+    TND_TRY(local_->reduce(op, node_block_.data(), source, count));
+  else
+    std::memcpy(node_block_.data(), source, size);
+  if (leaders_) {
+    auto *const block = node_block_.data();
+    TND_TRY(leaders_->can_gather(size) ? leaders_->reduce(op, block, block, count)
+                                       : leaders_->reduce_by_tree(op, block, block, count));
+  }
+  if (local_)
+    TND_TRY(local_->broadcast(node_block_.data(), node_block_.data(), size, 0, false));
+  std::memcpy(target, node_block_.data(), size);
   return status::ok;
 }
 

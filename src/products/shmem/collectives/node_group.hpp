@@ -17,6 +17,7 @@ struct node_plan {
   std::vector<int32_t> node_of;   // by member
   std::vector<int32_t> place_of;  // by member: its place among the members of its node
   int32_t member_count_max = 0;   // of a node
+  bool is_contiguous = true;      // members of a node follow one another
 
   node_plan(const onesided::job &job, const group &members);
 
@@ -52,7 +53,11 @@ class node_group {
   bool can_gather(size_t size) const noexcept;
   status fcollect(void *target, const void *source, size_t size);
   // Elements are combined in the order of the members, as by the other groups.
+  bool can_reduce(size_t size) const noexcept;
   status reduce(const reduction &op, void *target, const void *source, size_t count);
+  // The same for any number of members, if those of a node follow one another: combines the
+  // elements of each node first. Requires blocks that can be handed over.
+  status reduce_by_leaders(const reduction &op, void *target, const void *source, size_t count);
 
   uint64_t number() const noexcept {
     return local_ ? local_->number() : 0;
@@ -73,7 +78,7 @@ class node_group {
   node_plan plan_;
   group local_members_, leader_members_;
   std::byte *shared_;                // symmetric memory of control_layout::shared_size bytes
-  size_t leader_block_max_ = 0;      // bytes that each leader can pass to all others at once
+  size_t area_size_;                 // bytes that leaders can gather
   std::vector<std::byte> gathered_;  // by node, then by place
   std::vector<std::byte> node_block_;
   std::optional<mapped_group> local_;    // null: no other member is on this node

@@ -48,7 +48,7 @@ bool stall_detector::observe(std::vector<observation> &samples) {
                seams::fabric_atomic::fetch, word, 0, 0, &value, pe) == status::ok;
   };
   for (onesided::pe_index pe = 0; pe < channel_.job->count(); pe++) {
-    if (auto const departed = departures_.departure_of(pe, world_slot_)) {
+    if (auto const departed = departures_.departure_of(pe)) {
       if (!first)
         first = departed;
       continue;

@@ -22,11 +22,8 @@ namespace tanada::shmem {
 // Thread safety: one thread, the one that waits.
 class stall_detector {
  public:
-  stall_detector(const channel_ref &channel,
-                 const control_layout &layout,
-                 departures &departed,
-                 size_t world_slot)
-      : channel_{channel}, layout_{layout}, departures_{departed}, world_slot_{world_slot} {}
+  stall_detector(const channel_ref &channel, const control_layout &layout, departures &departed)
+      : channel_{channel}, layout_{layout}, departures_{departed} {}
 
   // Nothing is published before this call. `is_settled` is called at each check. It returns true if
   // only the calling thread acts for this PE and no operation that it started is in flight.
@@ -64,7 +61,6 @@ class stall_detector {
   channel_ref channel_;
   const control_layout &layout_;
   departures &departures_;
-  size_t world_slot_;
   std::function<bool()> is_settled_;
   std::vector<observation> first_;  // the first of all PEs waiting; empty: none
   bool is_confirmed_ = false;       // the poll counts in first_ were read after all its numbers
