@@ -86,6 +86,12 @@ void *allocate(
   check_equal(current, call, "the alignment", alignment);
   if (size == 0)
     return nullptr;
+  if (!std::has_single_bit(alignment)) {
+    if (current.job->me() == 0)
+      std::fprintf(stderr, "%s: the alignment %zu is not a power of two\n", call, alignment);
+    pshmem_barrier_all();
+    return nullptr;
+  }
   void *const block = heap.allocator->allocate(size, alignment);
   if (block == nullptr)
     log_full(current, call, heap, size, alignment);
@@ -167,12 +173,6 @@ size_t size_of_array(size_t count, size_t size) {
   return __builtin_mul_overflow(count, size, &total) ? SIZE_MAX : total;
 }
 
-size_t checked_alignment(const char *call, size_t alignment) {
-  if (!std::has_single_bit(alignment))
-    fatal(call, "the alignment {} is not a power of two", alignment);
-  return alignment;
-}
-
 }  // namespace
 }  // namespace tanada::shmem
 
@@ -185,7 +185,7 @@ SHMEM_DEFINE(void *, shmem_calloc, (size_t count, size_t size), {
   return allocate(call, size_of_array(count, size), symmetric_heap::granule, true);
 })
 SHMEM_DEFINE(void *, shmem_align, (size_t alignment, size_t size), {
-  return allocate(call, size, checked_alignment(call, alignment), false);
+  return allocate(call, size, alignment, false);
 })
 SHMEM_DEFINE(void *, shmem_realloc, (void *ptr, size_t size), {
   return reallocate(call, ptr, size);
@@ -202,7 +202,7 @@ SHMEM_DEFINE(void *, shmalloc, (size_t size), {
   return allocate(call, size, symmetric_heap::granule, false);
 })
 SHMEM_DEFINE(void *, shmemalign, (size_t alignment, size_t size), {
-  return allocate(call, size, checked_alignment(call, alignment), false);
+  return allocate(call, size, alignment, false);
 })
 SHMEM_DEFINE(void *, shrealloc, (void *ptr, size_t size), { return reallocate(call, ptr, size); })
 SHMEM_DEFINE(void, shfree, (void *ptr), { release(call, ptr); })
@@ -215,7 +215,7 @@ SHMEM_DEFINE(void *, shmemg_calloc, (size_t count, size_t size), {
   return allocate_device(call, size_of_array(count, size), device_alignment, true);
 })
 SHMEM_DEFINE(void *, shmemg_align, (size_t alignment, size_t size), {
-  return allocate_device(call, size, checked_alignment(call, alignment), false);
+  return allocate_device(call, size, alignment, false);
 })
 SHMEM_DEFINE(int, shmemx_device_kind, (void), {
   auto const &current = require_running(call);

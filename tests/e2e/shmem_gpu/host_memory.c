@@ -5,7 +5,7 @@ int main(void) {
   start_device("host_memory");
   REQUIRE(shmemx_device_kind() != SHMEMX_DEVICE_NONE);
   REQUIRE(shmemg_malloc(0) == NULL && shmemg_calloc(0, 8) == NULL && shmemg_calloc(8, 0) == NULL &&
-          shmemg_align(64, 0) == NULL);
+          shmemg_align(64, 0) == NULL && shmemg_align(48, 8) == NULL);
   shmemg_free(NULL);
   REQUIRE(shmemg_malloc(SIZE_MAX / 2) == NULL && shmemg_calloc(SIZE_MAX, 2) == NULL &&
           shmemg_malloc(SIZE_MAX) == NULL);

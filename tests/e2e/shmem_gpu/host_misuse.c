@@ -45,8 +45,6 @@ int main(int count, char **arguments) {
     shmemg_free(device + 64);
   if (is(way, "realloc"))
     (void)shmem_realloc(device, 8192);
-  if (is(way, "alignment"))
-    (void)shmemg_align(48, 8);
   if (is(way, "lock"))
     shmem_set_lock((long *)device);
   if (is(way, "psync"))

@@ -100,7 +100,6 @@ MISUSES = {
     "free_host": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not device memory",
     "free_inside": r"shmemg_free: PE \d: address 0x[0-9a-f]+ is not the start of a block of the device heap",
     "realloc": r"shmem_realloc: PE \d: address 0x[0-9a-f]+ is device memory",
-    "alignment": r"shmemg_align: PE \d: the alignment 48 is not a power of two",
     "lock": r"shmem_set_lock: PE \d: address 0x[0-9a-f]+ is device memory: locks must be in host memory",
     "psync": r"shmem_sync: PE \d: pSync at address 0x[0-9a-f]+ is device memory",
     "past_the_end": r"shmem_putmem: PE \d: \d+ bytes at address 0x[0-9a-f]+ \(PE \d\) extend beyond symmetric memory: .*device heap",

@@ -48,6 +48,8 @@ static void calls(void) {
     reach(memory, 3 * alignment / 2 + 1);
     shmem_free(memory);
   }
+  for (size_t alignment = 0; alignment < 60; alignment = 2 * alignment + 3)
+    REQUIRE(shmem_align(alignment, 100) == NULL);  // no power of two
   memory = symmetric(100000);
   memset(memory, 0xff, 100000);
   shmem_free(memory);
