@@ -29,13 +29,13 @@ def draw_bars(axes, series):
     axes.grid(False, axis="x")
 
 
-def draw_lines(axes, series, is_ratio):
+def draw_lines(axes, series, is_ratio, axis):
     for name, points in series.items():
         sizes = sorted(points)
         axes.plot(sizes, [points[size] for size in sizes], marker="o", markersize=3, label=name)
     axes.set_xscale("log", base=2)
     axes.set_xticks(places_of(series), [f"{size:,}" for size in places_of(series)])
-    axes.set_xlabel("MiB")
+    axes.set_xlabel(axis)
     if not is_ratio:
         axes.set_yscale("log")
 
@@ -43,7 +43,7 @@ def draw_lines(axes, series, is_ratio):
 def draw_panel(axes, part):
     is_ratio = part["unit"] == "ratio"
     if part["kind"] == "lines":
-        draw_lines(axes, part["series"], is_ratio)
+        draw_lines(axes, part["series"], is_ratio, part.get("axis", "MiB"))
     else:
         draw_bars(axes, part["series"])
     if is_ratio:
@@ -75,6 +75,7 @@ def draw(entry, panels, target, digest):
         axes.set_visible(False)
     for axes, part in zip(all_axes.flat, panels):
         draw_panel(axes, part)
-    figure.supxlabel(f"Not measured: {entry['missing']}", fontsize=9, color="firebrick")
+    if entry["missing"]:
+        figure.supxlabel(f"Not measured: {entry['missing']}", fontsize=9, color="firebrick")
     figure.savefig(target, metadata={"Date": None, "Description": f"values {digest}"})
     plot.close(figure)

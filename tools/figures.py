@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The papers' figures beside ours: docs/figures.md, and a picture for each in docs/figures/.
 
+Also draws the pictures of other pages, which docs/measurements/plots.toml lists.
 docs/measurements/papers.toml has what the papers print. All other values come from the JSON files of
 docs/measurements. A picture contains a digest of its values, by which the checks of the tree find
 pictures that are older than these files.
@@ -19,14 +20,16 @@ import measurements
 import tree
 
 PAPERS = f"{measurements.FOLDER}/papers.toml"
+PLOTS = f"{measurements.FOLDER}/plots.toml"
 PAGE = "docs/figures.md"
 PICTURES = "docs/figures"
 NO_API = "no API"
 
 
-def panel(title, unit, series, lines=None, kind="bars"):
+def panel(title, unit, series, lines=None, kind="bars", axis="MiB"):
     """What one part of a picture shows: {name of a series: {place: value}}, and horizontal lines."""
-    return {"title": title, "unit": unit, "series": series, "lines": lines or {}, "kind": kind}
+    shown = {"title": title, "unit": unit, "series": series, "lines": lines or {}, "kind": kind}
+    return shown if axis == "MiB" else {**shown, "axis": axis}
 
 
 def matches(content, pattern):
@@ -195,22 +198,61 @@ def shmem_lbm(data, values):
     return application(data, values, "lbm", r"\d+ x \d+ x \d+")
 
 
+def scale_measured(data, values):
+    panels = []
+    for carrier in ("node", "tcp"):
+        series = {}
+        pattern = rf"(barrier|reduce 8 B|alltoall 8 B), (\d+) PEs, {carrier}"
+        for match, row in matches(data["shmem_scale_host"], pattern):
+            series.setdefault(match[1], {})[int(match[2])] = row["value"]
+            series.setdefault(f"{match[1]}, model", {})[int(match[2])] = row["rival_value"]
+        title = {"node": "shared memory", "tcp": "TCP"}[carrier]
+        panels.append(panel(f"{title}, 2 processors", "us", series, values, "lines", "PEs"))
+    return panels
+
+
+def scale_simulated(data, values):
+    panels = []
+    for network in ("TCP", "assumed network"):
+        series = {}
+        pattern = rf"(barrier|reduce 8 B|alltoall 8 B), (\d+) PEs, {network}: simulated"
+        for match, row in matches(data["shmem_scale_host"], pattern):
+            series.setdefault(match[1], {})[int(match[2])] = row["value"]
+            if match[1] != "alltoall 8 B":
+                name = f"{match[1]}, one level"
+                series.setdefault(name, {})[int(match[2])] = row["rival_value"]
+        panels.append(panel(f"{network}, nodes of 128", "us", series, values, "lines", "PEs"))
+    return panels
+
+
 READERS = {
     reader.__name__: reader
     for reader in (gfile_sequential, gfile_matching, pool_sizes, pool_fdtd, o2g_npb, comex_stencil,
-                   comex_dgemm, shmem_latency, shmem_stencil, shmem_lbm)
+                   comex_dgemm, shmem_latency, shmem_stencil, shmem_lbm, scale_measured,
+                   scale_simulated)
 }  # fmt: skip
 
 
-def figures(root):
-    """(entry of papers.toml, its panels) of each figure."""
+def entries(root, path):
+    """(entry of a list, its panels) of each picture."""
     data = measurements.load(root)
-    for entry in tomllib.loads((root / PAPERS).read_text())["figure"]:
+    for entry in tomllib.loads((root / path).read_text())["figure"]:
         panels = READERS[entry["name"]](data, entry["values"])
         for part in panels:
             if not part["series"] or not all(part["series"].values()):
-                raise measurements.Fault(f"{PAPERS}: {entry['name']}: {part['title']}: no rows")
+                raise measurements.Fault(f"{path}: {entry['name']}: {part['title']}: no rows")
         yield entry, panels
+
+
+def figures(root):
+    """The pictures of docs/figures.md."""
+    return entries(root, PAPERS)
+
+
+def pictures(root):
+    """All pictures."""
+    yield from figures(root)
+    yield from entries(root, PLOTS)
 
 
 def digest(entry, panels):
@@ -260,7 +302,7 @@ def stale(root):
     path = root / PAGE
     if not path.exists() or path.read_text() != page(root):
         yield f"{PAGE}: differs from what tools/figures.py writes: run make figures"
-    for entry, panels in figures(root):
+    for entry, panels in pictures(root):
         picture = root / PICTURES / f"{entry['name']}.svg"
         if not picture.exists() or digest(entry, panels) not in picture.read_text():
             yield f"{PICTURES}/{picture.name}: does not show the measurements: run make figures"
@@ -276,7 +318,7 @@ def main():
         import figure_pictures
 
         (tree.ROOT / PICTURES).mkdir(exist_ok=True)
-        for entry, panels in figures(tree.ROOT):
+        for entry, panels in pictures(tree.ROOT):
             target = tree.ROOT / PICTURES / f"{entry['name']}.svg"
             figure_pictures.draw(entry, panels, target, digest(entry, panels))
     (tree.ROOT / PAGE).write_text(page(tree.ROOT))
