@@ -1,7 +1,7 @@
 // The cost of collective operations by the number of PEs, from the steps that the operations take
 // (products/shmem/collectives/schedule.hpp) and the costs of a machine.
 //
-// usage: bench_shmem_scale_model [COST=VALUE ...]
+// usage: shmem_scale_model [COST=VALUE ...]
 // Reads lines "OPERATION BYTES PES NODES HOSTS REPEATS" and prints for each the microseconds until
 // the last PE has finished one operation, and the mean time of a PE in a call among REPEATS calls
 // with barriers between them. OPERATION is barrier, reduce (of longs) or alltoall. PEs of a node
@@ -407,13 +407,13 @@ int main(int words_count, char **words) {
     size_t const sign = word.find('=');
     if (sign == std::string::npos ||
         !cost.set(word.substr(0, sign), std::strtod(word.c_str() + sign + 1, nullptr))) {
-      std::fprintf(stderr, "bench_shmem_scale_model: unknown cost \"%s\"\n", word.c_str());
+      std::fprintf(stderr, "shmem_scale_model: unknown cost \"%s\"\n", word.c_str());
       return 2;
     }
   }
   for (std::string line; std::getline(std::cin, line);) {
     if (!answer(line, cost)) {
-      std::fprintf(stderr, "bench_shmem_scale_model: cannot read \"%s\"\n", line.c_str());
+      std::fprintf(stderr, "shmem_scale_model: cannot read \"%s\"\n", line.c_str());
       return 2;
     }
   }

@@ -6,7 +6,7 @@ usage: scale.py [--ours FOLDER] [--model PROGRAM] [--pes 2,4,...] [--rounds N] [
                 [--measured FILE] [--json FILE]
 
 Measures barrier, reduce and alltoall by shared memory ("node"), by TCP between PEs that share no
-memory ("tcp"), and on four pretended nodes ("4 nodes"). Fits the costs of bench_shmem_scale_model to half
+memory ("tcp"), and on four pretended nodes ("4 nodes"). Fits the costs of shmem_scale_model to half
 of these rows, and compares the other half with it. Then simulates clusters with these costs, and
 with those of a network that is assumed (NETWORK). --measured takes the measured rows from a file
 that an earlier run wrote. Prints a table, and JSON to FILE, or after the table if there is no FILE.
@@ -72,7 +72,7 @@ def options():
 
 
 class Model:
-    """The program bench_shmem_scale_model."""
+    """The program shmem_scale_model."""
 
     def __init__(self, program):
         self.program = str(program)
@@ -107,7 +107,7 @@ def question(key, hosts, repeats, nodes=None):
 
 
 def measure(wanted):
-    """{(carrier, PEs, operation): us}: the shortest of the rounds, as others may use the machine."""
+    """{(carrier, PEs, operation): us}: the shortest of the rounds, for others may be at work."""
     found = {}
     setup = next(iter(implementations.ours(wanted.ours)))
     with tempfile.TemporaryDirectory(prefix="tnd-bench-scale-") as folder:
@@ -250,7 +250,7 @@ def memory_rows(model):
 
 def main():
     wanted = options()
-    program = wanted.model or pathlib.Path(wanted.ours) / "bin/bench_shmem_scale_model"
+    program = wanted.model or pathlib.Path(wanted.ours) / "bin/shmem_scale_model"
     model = Model(program)
     result = {**header("shmem_scale"), "rows": []}
     measured = measured_before(wanted.measured) if wanted.measured else measure(wanted)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT / "bench/shmem"))
 import scale  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("TANADA_BUILD", ROOT / "build/dev"))
-PROGRAM = BUILD / "bin/bench_shmem_scale_model"
+PROGRAM = BUILD / "bin/shmem_scale_model"
 NOTHING = dict.fromkeys((*scale.MEMORY_COSTS, *scale.NETWORK_COSTS, "byte"), 0.0)
 
 
