@@ -272,7 +272,8 @@ template <class T>
 using system_atomic = atomic_ref<T, scope::system>;
 
 // As atomic_ref, for a word that the caller knows to be in global memory. Of any other word the
-// compiler must assume that it may be in shared memory, where atomics are loops.
+// compiler must assume that it may be in shared memory, where atomics are loops. For additions of 8
+// bytes it assumes this even here, and then each of them is waited for; so they are spelled out.
 template <class T, scope Scope>
 struct global_ref : atomic_ref<T, Scope> {
   TND_HD explicit global_ref(T &object) : atomic_ref<T, Scope>(object) {
@@ -280,6 +281,36 @@ struct global_ref : atomic_ref<T, Scope> {
     __builtin_assume(__isGlobal(&object));
 #endif
   }
+#if TND_ON_DEVICE
+#  define TND_GLOBAL_RMW(name, operation, type, order)                                   \
+    TND_HD T name##_##order(T value) const {                                             \
+      if constexpr (sizeof(T) == 4) {                                                    \
+        return atomic_ref<T, Scope>::name##_##order(value);                              \
+      } else {                                                                           \
+        T before;                                                                        \
+        if constexpr (Scope == scope::system)                                            \
+          asm volatile("atom." #order ".sys.global." operation "." type " %0, [%1], %2;" \
+                       : "=l"(before)                                                    \
+                       : "l"(__cvta_generic_to_global(this->addr)), "l"(value)           \
+                       : "memory");                                                      \
+        else                                                                             \
+          asm volatile("atom." #order ".gpu.global." operation "." type " %0, [%1], %2;" \
+                       : "=l"(before)                                                    \
+                       : "l"(__cvta_generic_to_global(this->addr)), "l"(value)           \
+                       : "memory");                                                      \
+        return before;                                                                   \
+      }                                                                                  \
+    }
+  TND_GLOBAL_RMW(fetch_add, "add", "u64", relaxed)
+  TND_GLOBAL_RMW(fetch_add, "add", "u64", acquire)
+  TND_GLOBAL_RMW(fetch_add, "add", "u64", release)
+  TND_GLOBAL_RMW(fetch_or, "or", "b64", acquire)
+  TND_GLOBAL_RMW(fetch_or, "or", "b64", acq_rel)
+  TND_HD T fetch_add_release_after_fence(T value) const {
+    return fetch_add_relaxed(value);
+  }
+#  undef TND_GLOBAL_RMW
+#endif
 };
 template <class T>
 using device_word = global_ref<T, scope::device>;
