@@ -59,6 +59,7 @@ TND_KERNEL void stages(arguments to) {
   auto const table = simt::constant(state.device_table);
   auto const ring = simt::constant(state.ring);
   bool const leads = warp.rank() == 0;
+  d::any_group const any{simt::kind_of(warp)};
   int fd = -1;
   if (gopen(warp, to.files, "mem://stages", O_RDWR | O_CREAT, &fd) != status::ok)
     return;
@@ -87,9 +88,9 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 4, [&](u32) { simt::fence_system(); });
   measure(to, 5, [&](u32) { simt::fence_loads(); });
   measure(to, 6, [&](u32) {
-    d::host_lookup<this_warp> look;
-    look.begin(warp, simt::constant(state.host_table), key);
-    (void)look.finish(warp, simt::constant(state.host_table), key);
+    d::host_lookup look;
+    look.begin(any, simt::constant(state.host_table), key);
+    (void)look.finish(any, simt::constant(state.host_table), key);
   });
   measure(to, 7, [&](u32) {
     simt::copy_from_host(warp, to.buffer, simt::constant(state.host_frames), 4096);
@@ -129,13 +130,14 @@ TND_KERNEL void stages(arguments to) {
   measure(to, 14, [&](u32) {
     d::read_view view;
     if (leads)
-      view = d::view_of(state, fd);
+      view = d::view_of(d::tables_of(state), fd);
     view.words = warp.broadcast_pair(view.words);
   });
   (void)gread(warp, to.files, fd, to.buffer, 0, 4096);
-  tier::peek_result page{tier::no_frame, 0};
-  measure(to, 15, [&](u32) { page = d::find_resident(warp, table, key); });
-  measure(to, 16, [&](u32) { (void)d::is_still_resident(warp, table, page, key); });
+  simt::whole_warp const lanes{};
+  d::resident_page page{};
+  measure(to, 15, [&](u32) { page = d::find_resident(lanes, table, key); });
+  measure(to, 16, [&](u32) { (void)d::is_still_resident(lanes, page, key); });
   measure(to, 17, [&](u32) { (void)gread(warp, to.files, fd, to.buffer, 0, 4096); });
   (void)gclose(warp, to.files, fd);
 }

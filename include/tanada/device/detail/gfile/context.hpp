@@ -2,11 +2,14 @@
 // lookup, the fault record and counters.
 #pragma once
 
+#include "../simt/any_group.hpp"
 #include "../simt/copy.hpp"
 #include "../simt/group.hpp"
 #include "state.hpp"
 
 namespace tanada::gfile::device {
+
+using simt::any_group;
 
 // Numbers of tnd_gfile_site.
 enum class site : u32 { open = 1, read, write, close, stat, unlink, truncate, sync, prefetch, map };
@@ -44,9 +47,12 @@ TND_DEVICE_CALL inline void record_fault(device_state &state,
 }
 
 // The counters of a file that this block adds to.
-TND_DEVICE inline counters &counters_of(device_state &state, u32 node) {
+TND_DEVICE inline counters &counters_of(counters *counts, u32 node) {
   u32 const block = simt::block_index_x() + simt::block_index_y() + simt::block_index_z();
-  return simt::constant(state.counts)[node * counter_stripes + block % counter_stripes];
+  return counts[node * counter_stripes + block % counter_stripes];
+}
+TND_DEVICE inline counters &counters_of(device_state &state, u32 node) {
+  return counters_of(simt::constant(state.counts), node);
 }
 TND_DEVICE inline void count(u64 counters::*counter,
                              device_state &state,

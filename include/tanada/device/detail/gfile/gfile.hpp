@@ -66,15 +66,13 @@ TND_DEVICE_CALL inline range_check check_view(device_state &state,
 }
 
 // Leader only; 0 in the other threads.
-template <class Group>
-TND_DEVICE inline u64 leader_deadline(Group group, gfile_ref files) {
+TND_DEVICE inline u64 leader_deadline(any_group group, gfile_ref files) {
   return group.rank() == 0 ? deadline_of(files.timeout_ns) : 0;
 }
 
 // Check the range in the leader, which has the deadline of the call, and broadcast the result.
-template <class Group>
-TND_DEVICE inline range_check begin_range(
-    Group group, gfile_ref files, const range_call &call, const void *buffer, u64 deadline_ns) {
+TND_DEVICE_CALL inline range_check begin_range(
+    any_group group, gfile_ref files, const range_call &call, const void *buffer, u64 deadline_ns) {
   if (files.state == nullptr)
     return {status::bad_state, 0, 0, 0, 0};
   range_check result{status::fault, 0, 0, 0, 0};
@@ -83,8 +81,7 @@ TND_DEVICE inline range_check begin_range(
   return share(group, result);
 }
 
-template <class Group>
-TND_DEVICE inline void end_range(Group group,
+TND_DEVICE inline void end_range(any_group group,
                                  gfile_ref files,
                                  const range_call &call,
                                  status code) {
@@ -92,65 +89,74 @@ TND_DEVICE inline void end_range(Group group,
     record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
 }
 
-// The long path of gread. `view`: the leader's view of the file, if it is known.
-template <class Group>
-TND_DEVICE_CALL transfer_result
-read_by_request(Group group, gfile_ref files, const read_call &request, const read_view &view) {
-  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
-  u64 const deadline_ns = leader_deadline(group, files);
-  range_check file{status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
-  page_hint hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
-  if (!view.is_known() || request.offset >= view.file_size()) {
-    file = begin_range(group, files, call, request.buffer, deadline_ns);
-    hint = page_hint::unknown;
-  }
-  transfer_result result{file.status, 0};
-  if (file.status == status::ok)
-    result = read(group,
-                  state_of(files),
-                  simt::in_memory(file),
-                  request.buffer,
-                  request.offset,
-                  request.size,
-                  deadline_ns,
-                  hint);
-  end_range(group, files, simt::in_memory(call), result.status);
+TND_DEVICE_CALL inline void begin_read(long_read &r, gfile_ref files, const read_call &call) {
+  read_view const &view = call.view;
+  r.deadline_ns = leader_deadline(r.group, files);
+  r.file = {status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
+  r.hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
+  if (view.is_known() && r.offset < view.file_size())
+    return;
+  range_call const range{call.fd, r.offset, r.size, direction::read, site::read};
+  r.file = begin_range(r.group, files, range, r.buffer, r.deadline_ns);
+  r.hint = page_hint::unknown;
+}
+
+// The long path of gread.
+TND_DEVICE inline transfer_result read_by_request(any_group group,
+                                                  gfile_ref files,
+                                                  const read_call &call) {
+  long_read absent{
+      state_of(files), group, {}, static_cast<u8 *>(call.buffer), call.offset, call.size, 0, {}};
+  long_read &r = simt::in_memory(absent);
+  begin_read(r, files, call);
+  return r.file.status == status::ok ? read(r) : transfer_result{r.file.status, 0};
+}
+
+TND_DEVICE inline transfer_result end_read(any_group group,
+                                           gfile_ref files,
+                                           const read_call &call,
+                                           const transfer_result &result) {
+  if (result.status != status::ok)
+    end_range(group,
+              files,
+              {call.fd, call.offset, call.size, direction::read, site::read},
+              result.status);
   return result;
 }
 
 inline constexpr u64 not_resident = ~u64{0};
 
-// The end of a short path. The size is not_resident if the call needs the long path.
+TND_DEVICE constexpr bool has_short_path(this_warp) {
+  return true;
+}
 template <class Group>
-TND_DEVICE inline transfer_result result_of(Group group,
+TND_DEVICE constexpr bool has_short_path(Group) {
+  return false;
+}
+
+// What is not in the device tier. The arguments are values, so that a kernel stores nothing for a
+// call that it does not make. `HasShortPath`: for a warp's whole page.
+template <bool HasShortPath>
+TND_DEVICE_CALL transfer_result read_absent(simt::group_kind kind,
                                             gfile_ref files,
-                                            const read_call &request,
-                                            miss_outcome outcome) {
-  if (!outcome.is_done)
-    return {status::ok, not_resident};
-  range_call const call{request.fd, request.offset, request.size, direction::read, site::read};
-  end_range(group, files, call, outcome.status);
-  return {outcome.status, outcome.status == status::ok ? request.size : 0};
-}
-
-// The short path of a miss.
-template <class Group>
-TND_DEVICE_CALL transfer_result
-read_missing(Group group, gfile_ref files, const read_call &request, const read_view &view) {
-  return result_of(group,
-                   files,
-                   request,
-                   read_missing_page(group, state_of(files), request, view, files.timeout_ns));
-}
-
-// The short path of a page in the host tier.
-template <class Group>
-TND_DEVICE_CALL transfer_result
-read_from_host(Group group, gfile_ref files, const read_call &request, const read_view &view) {
-  return result_of(group,
-                   files,
-                   request,
-                   read_host_page(group, state_of(files), request, view, files.timeout_ns));
+                                            int fd,
+                                            void *buffer,
+                                            u64 offset,
+                                            u64 size,
+                                            read_view view) {
+  read_call values{fd, buffer, offset, size, view};
+  gfile_ref ref = files;
+  any_group members{kind};
+  read_call &call = simt::in_memory(values);
+  gfile_ref &instance = simt::in_memory(ref);
+  any_group &group = simt::in_memory(members);
+  if (HasShortPath && is_short_miss(state_of(instance), call)) {
+    miss_outcome const outcome = read_by_warp(state_of(instance), call, instance.timeout_ns);
+    if (outcome.is_done)
+      return end_read(
+          group, instance, call, {outcome.status, outcome.status == status::ok ? call.size : 0});
+  }
+  return end_read(group, instance, call, read_by_request(group, instance, call));
 }
 
 // The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
@@ -158,26 +164,50 @@ read_from_host(Group group, gfile_ref files, const read_call &request, const rea
 // called each load would take two instructions more.
 template <class Group>
 TND_DEVICE inline u64 read_at_once(
-    Group group, device_state *state, int fd, void *buffer, u64 offset, u64 size, read_view &view) {
-  read_view leader_view;
+    Group group, device_state &state, int fd, void *buffer, u64 offset, u64 size, read_view &view) {
+  if (!can_hit(group))
+    return not_resident;
+  file_tables const tables = tables_of(state);
+  resident_tier const tier = resident_tier_of(state);
   if (group.rank() == 0 && buffer != nullptr)
-    leader_view = view_of(*state, fd);
-  leader_view.words = group.broadcast_pair(leader_view.words);
-  u64 const file_size = leader_view.file_size();
-  if (leader_view.is_known() && offset < file_size && size > 0) {
-    u64 const rest = file_size - offset;
-    read_target const target{leader_view.file_key(),
-                             static_cast<u8 *>(buffer),
-                             offset,
-                             offset + (size < rest ? size : rest)};
-    if (read_resident(group, *state, target)) {
-      if (group.rank() == 0)
-        count_resident(*state, leader_view.node(), target);
-      return target.end - target.begin;
-    }
-  }
-  view = leader_view;
-  return not_resident;
+    view = view_of(tables, fd);
+  view = share_view(group, view);
+  u64 const file_size = view.file_size();
+  if (!view.is_known() || offset >= file_size || size == 0)
+    return not_resident;
+  u64 const rest = file_size - offset;
+  read_target const target{
+      view.file_key(), static_cast<u8 *>(buffer), offset, offset + (size < rest ? size : rest)};
+  resident_result const result = read_resident(group, state, tier, target);
+  if (!result.is_copied)
+    return not_resident;
+  if (group.rank() == 0)
+    count_resident(result, view.node(), target);
+  return target.end - target.begin;
+}
+
+TND_DEVICE_CALL inline transfer_result write_range(
+    any_group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
+  range_call const call{fd, offset, size, direction::write, site::write};
+  u64 const deadline_ns = leader_deadline(group, files);
+  range_check const file = begin_range(group, files, call, buffer, deadline_ns);
+  transfer_result result{file.status, 0};
+  if (file.status == status::ok)
+    result =
+        write(group, state_of(files), simt::in_memory(file), buffer, offset, size, deadline_ns);
+  end_range(group, files, simt::in_memory(call), result.status);
+  return result;
+}
+
+TND_DEVICE_CALL inline map_outcome map_page(any_group group, gfile_ref files, int fd, u64 offset) {
+  range_call const call{fd, offset, 0, direction::read, site::map};
+  u64 const deadline_ns = leader_deadline(group, files);
+  range_check const file = begin_range(group, files, call, nullptr, deadline_ns);
+  map_outcome result{file.status, nullptr, 0};
+  if (file.status == status::ok)
+    result = map(group, state_of(files), simt::in_memory(file), offset, deadline_ns);
+  end_range(group, files, simt::in_memory(call), result.status);
+  return result;
 }
 
 // Check a list of rows. A failure is recorded.
@@ -190,11 +220,14 @@ TND_DEVICE inline range_check begin_rows(Group group,
                                          u64 deadline_ns) {
   range_call const call{fd, 0, rows.count, direction::read, site::read};
   bool const has_size = rows.row_size != 0 && rows.count <= file_size_max / rows.row_size;
-  range_check file =
-      begin_range(group, files, call, rows.numbers == nullptr ? nullptr : buffer, deadline_ns);
+  range_check file = begin_range(any_group{simt::kind_of(group)},
+                                 files,
+                                 call,
+                                 rows.numbers == nullptr ? nullptr : buffer,
+                                 deadline_ns);
   if (file.status == status::ok && !has_size)
     file.status = status::invalid;
-  end_range(group, files, call, file.status);
+  end_range(any_group{simt::kind_of(group)}, files, call, file.status);
   return file;
 }
 
@@ -251,14 +284,11 @@ gread(Group group, gfile_ref files, int fd, void *buffer, u64 offset, u64 size) 
   if (files.state == nullptr)
     return {status::bad_state, 0};
   d::read_view view;
-  u64 const read_size = d::read_at_once(group, &d::state_of(files), fd, buffer, offset, size, view);
+  u64 const read_size = d::read_at_once(group, d::state_of(files), fd, buffer, offset, size, view);
   if (read_size != d::not_resident)
     return {status::ok, read_size};
-  d::read_call const request{fd, buffer, offset, size};
-  d::transfer_result result = view.expects_miss() ? d::read_missing(group, files, request, view)
-                                                  : d::read_from_host(group, files, request, view);
-  if (result.size == d::not_resident)
-    result = d::read_by_request(group, files, request, view);
+  d::transfer_result const result = d::read_absent<d::has_short_path(Group{})>(
+      simt::kind_of(group), files, fd, buffer, offset, size, view);
   return {result.status, result.size};
 }
 
@@ -294,13 +324,8 @@ TND_DEVICE gio_result
 gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
   namespace d = gfile::device;
   simt::call_name const call_scope{"gwrite"};
-  d::range_call const call{fd, offset, size, d::direction::write, d::site::write};
-  u64 const deadline_ns = d::leader_deadline(group, files);
-  d::range_check const file = d::begin_range(group, files, call, buffer, deadline_ns);
-  d::transfer_result result{file.status, 0};
-  if (file.status == status::ok)
-    result = d::write(group, d::state_of(files), file, buffer, offset, size, deadline_ns);
-  d::end_range(group, files, call, result.status);
+  d::transfer_result const result =
+      d::write_range(simt::any_group{simt::kind_of(group)}, files, fd, buffer, offset, size);
   return {result.status, result.size};
 }
 
@@ -386,13 +411,8 @@ template <class Group>
 TND_DEVICE gmap_result gmap(Group group, gfile_ref files, int fd, u64 offset) {
   namespace d = gfile::device;
   simt::call_name const call_scope{"gmap"};
-  d::range_call const call{fd, offset, 0, d::direction::read, d::site::map};
-  u64 const deadline_ns = d::leader_deadline(group, files);
-  d::range_check const file = d::begin_range(group, files, call, nullptr, deadline_ns);
-  d::map_outcome result{file.status, nullptr, 0};
-  if (file.status == status::ok)
-    result = d::map(group, d::state_of(files), file, offset, deadline_ns);
-  d::end_range(group, files, call, result.status);
+  d::map_outcome const result =
+      d::map_page(simt::any_group{simt::kind_of(group)}, files, fd, offset);
   return {result.status, result.bytes, result.size};
 }
 

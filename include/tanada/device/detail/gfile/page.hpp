@@ -40,179 +40,16 @@ struct page_location {
   bool is_full = false;  // retry: no frame is free
 };
 
-// Pin the page if it is in the device tier. Leader only.
-TND_DEVICE_CALL inline page_location find_page(device_state &state, const page_request &request) {
-  tier::find_result const result = simt::constant(state.device_table).find(request.key);
-  if (result.outcome == tier::find_outcome::absent)
-    return {status::ok, page_source::owned, tier::no_frame, false};
-  if (result.outcome == tier::find_outcome::loading)
-    return {status::ok, page_source::retry, result.frame, false};
-  count(&counters::device_hits, state, request.node);
-  return {status::ok, page_source::device, result.frame, false};
-}
-
-using device_table = tier::table_ref<simt::scope::device>;
-
-// One thread, or as many lanes as help, take a frame. The result is valid in the leader.
-template <class Group>
-TND_DEVICE inline tier::begin_result claim_frame(Group group,
-                                                 const device_table &table,
-                                                 const page_request &request) {
-  if (request.must_pin || group.size() < simt::warp_size || !simt::whole_warp::is_possible()) {
-    tier::begin_result begun{tier::begin_outcome::contended, tier::no_frame, 0};
-    if (group.rank() == 0)
-      begun = request.must_pin ? table.begin_anywhere(request.key) : table.begin(request.key);
-    return begun;
-  }
-  if (group.rank() >= simt::warp_size)
-    return {tier::begin_outcome::contended, tier::no_frame, 0};
-  return tier::warp_claim<simt::scope::device>::begin(table, request.key);
-}
-
-// Take a frame for a page that is not in the device tier. The result is valid in the leader.
-template <class Group>
-TND_DEVICE inline page_location begin_page(Group group,
-                                           device_state &state,
-                                           const page_request &request) {
-  device_table const table = simt::constant(state.device_table);
-  tier::begin_result const begun = claim_frame(group, table, request);
-  if (group.rank() != 0)
-    return {status::ok, page_source::retry, tier::no_frame, false};
-  switch (begun.outcome) {
-    case tier::begin_outcome::owner:
-      if (begun.evicted_key != 0)
-        count(&counters::device_evictions, state, request.node);
-      return {status::ok, page_source::owned, begun.frame, false};
-    case tier::begin_outcome::full:
-      if (request.must_pin)
-        return {status::ok, page_source::retry, tier::no_frame, false, true};
-      count(&counters::uncached_transfers, state, request.node);
-      return {status::ok, page_source::no_frame, tier::no_frame, false};
-    default:
-      return {status::ok, page_source::retry, tier::no_frame, false};
-  }
-}
-
-// Broadcast the leader's result; its status is ok, timed_out or busy.
-template <class Group>
-TND_DEVICE inline page_location share(Group group, page_location location) {
-  u64 const code = location.status == status::ok ? 0 : location.status == status::busy ? 4 : 1;
-  u64 const flags = code | (location.is_requested ? 2 : 0);
-  u64 const packed =
-      group.broadcast(u64(location.frame) << 32 | u64(location.source) << 16 | flags);
-  status const shared_status = (packed & 4) != 0   ? status::busy
-                               : (packed & 1) != 0 ? status::timed_out
-                                                   : status::ok;
-  return {shared_status, page_source(packed >> 16 & 0xffff), u32(packed >> 32), (packed & 2) != 0};
-}
-
-// Wait between two rounds. While another group loads the page into `frame`, poll only that frame's
-// word, because many groups may be waiting. Leader only.
-TND_DEVICE_CALL inline status wait_one_round(device_state &state,
-                                             const page_request &request,
-                                             u32 frame,
-                                             u32 round) {
-  simt::pause(round < 16 ? 50 : 400);
-  auto const table = simt::constant(state.device_table);
-  for (u32 poll = 0; frame != tier::no_frame; poll++) {
-    if (tier::word::state(table.load_word(frame)) != tier::page_state::loading)
-      break;
-    if ((poll & 15) == 15 && simt::now_ns() >= request.deadline_ns)
-      return status::timed_out;
-    simt::pause(poll < 16 ? 100 : 400);
-  }
-  return (round & 7) == 7 && simt::now_ns() >= request.deadline_ns ? status::timed_out : status::ok;
-}
+// The part of one page in a range of bytes.
+struct page_part {
+  u64 page;
+  u64 offset;  // in the page
+  u64 size;
+};
 
 // A load over PCIe has a high latency, so a lookup begins as early as possible, and ends when its
 // result is needed.
-template <class Group>
-using host_lookup = tier::group_lookup<Group, simt::scope::system>;
-
-// A page to a frame and perhaps to a buffer too, or a part of a page to a buffer.
-struct copy_plan {
-  u8 *frame;   // nullptr: none
-  u8 *buffer;  // of the caller; nullptr: none
-  u64 offset;  // in the page; 0 with a frame
-  u64 size;    // bytes; those of a page with a frame
-};
-
-// Copy the first `size` of the plan's bytes, and fill the rest with zeros. `page` is in memory that
-// others may be changing.
-template <class Group>
-TND_DEVICE inline void copy_page_part(Group group,
-                                      const u8 *page,
-                                      const copy_plan &plan,
-                                      u64 size) {
-  if (size > plan.size)
-    size = plan.size;
-  if (plan.frame != nullptr)
-    return simt::fill_frame(group, {plan.frame, plan.buffer, page, size, plan.size});
-  simt::copy_from_host(group, plan.buffer, page + plan.offset, size);
-  if (size < plan.size)
-    simt::fill_zero(group, plan.buffer + size, plan.size - size);
-}
-
-// How many of the plan's bytes lie within a file of `file_size` bytes.
-TND_DEVICE inline u64 size_in_file(const device_state &state,
-                                   const page_request &request,
-                                   const copy_plan &plan,
-                                   u64 file_size) {
-  u64 const begin = (request.page_index << simt::constant(state.page_shift)) + plan.offset;
-  u64 const rest = file_size > begin ? file_size - begin : 0;
-  return rest < plan.size ? rest : plan.size;
-}
-
-// Copy bytes from a host frame. The targets' bytes are void if the page turns out to have been
-// replaced. Bytes after the end of the file are zero and need not be
-// transferred. The size is loaded after the fence that orders a writer against a reader that places
-// the page, provided that the file's view is still the same.
-template <class Group>
-TND_DEVICE inline void copy_frame(Group group,
-                                  device_state &state,
-                                  const page_request &request,
-                                  u32 frame,
-                                  const copy_plan &plan) {
-  const u8 *const page =
-      simt::constant(state.host_frames) + (u64(frame) << simt::constant(state.page_shift));
-  u64 size = size_in_file(state, request, plan, request.file_size);
-  if (size < plan.size) {
-    u64 latest_size = 0;
-    if (group.rank() == 0)
-      latest_size =
-          simt::device_word<u64>(simt::constant(state.nodes)[request.node].size).load_relaxed();
-    latest_size = group.broadcast(latest_size);
-    if (is_size_of(latest_size, request.epoch) && size_of_word(latest_size) > request.file_size)
-      size = size_in_file(state, request, plan, size_of_word(latest_size));
-  }
-  copy_page_part(group, page, plan, size);
-}
-
-// Copy from the host tier without the CPU. Returns false if the page is not there, or was replaced
-// during the copy; the targets' bytes are then void.
-template <class Group>
-TND_DEVICE inline bool copy_from_host_tier(Group group,
-                                           device_state &state,
-                                           const page_request &request,
-                                           const copy_plan &plan,
-                                           const host_lookup<Group> &lookup) {
-  tier::peek_result const result =
-      lookup.finish(group, simt::constant(state.host_table), request.key);
-  u64 const packed = group.broadcast(u64(result.frame) << 32 | result.version);
-  u32 const frame = u32(packed >> 32);
-  if (frame == tier::no_frame)
-    return false;
-  copy_frame(group, state, request, frame, plan);
-  group.sync();
-  bool is_unchanged = false;
-  if (group.rank() == 0) {
-    simt::fence_loads();
-    is_unchanged = simt::constant(state.host_table).is_unchanged(frame, request.key, u32(packed));
-    if (is_unchanged)
-      count(&counters::host_hits, state, request.node);
-  }
-  return group.broadcast(u32(is_unchanged ? 1 : 0)) != 0;
-}
+using host_lookup = tier::group_lookup<simt::scope::system>;
 
 TND_DEVICE inline miss_expectation miss_expectation_of(device_state &state, u32 node) {
   return miss_expectation(
@@ -291,261 +128,406 @@ TND_DEVICE_CALL inline void count_loan(device_state &state,
     count_wait(state, loan.wait_ns);
 }
 
-// Copy from the file's own pages in host memory, without the CPU.
-template <class Group>
-TND_DEVICE inline void copy_from_mapping(Group group,
-                                         device_state &state,
-                                         const page_request &request,
-                                         const copy_plan &plan) {
-  mapped_range &range = simt::constant(state.mapped_ranges)[request.mapping - 1];
-  u64 const start = simt::device_word<u64>(range.addr).load_relaxed(),
-            mapped_size = simt::device_word<u64>(range.size).load_relaxed();
-  const u8 *const page = reinterpret_cast<const u8 *>(start) +
-                         (request.page_index << simt::constant(state.page_shift));
-  copy_page_part(
-      group,
-      page,
-      plan,
-      size_in_file(
-          state, request, plan, request.file_size < mapped_size ? request.file_size : mapped_size));
-  group.sync();
-  if (group.rank() == 0)
-    count(&counters::mapped_copies, state, request.node);
-}
-
-// The result of a copy. The leader must finish `ticket` once no thread reads the frame.
-struct copy_result {
-  status code;
-  rpc::ticket ticket;  // slot is no_slot: nothing
+// A page to a frame and perhaps to a buffer too, or a part of a page to a buffer.
+struct copy_plan {
+  u8 *frame;   // nullptr: none
+  u8 *buffer;  // of the caller; nullptr: none
+  u64 offset;  // in the page; 0 with a frame
+  u64 size;    // bytes; those of a page with a frame
 };
 
-// Copy from a frame of the direct window, which the host has filled for the request of `ticket`.
-template <class Group>
-TND_DEVICE inline void copy_from_window(Group group,
-                                        device_state &state,
-                                        const page_request &request,
-                                        u32 window_frame,
-                                        const copy_plan &plan,
-                                        rpc::ticket ticket) {
-  u64 valid = 0;
-  if (group.rank() == 0)
-    valid = simt::system_word<u64>(const_cast<u64 &>(simt::constant(state.ring).words(ticket)[0]))
-                .load_relaxed();
-  valid = group.broadcast(valid);
-  u64 const size = valid > plan.offset ? valid - plan.offset : 0;
-  const u8 *const page =
-      simt::constant(state.window_frames) + (u64(window_frame) << simt::constant(state.page_shift));
-  copy_page_part(group, page, plan, size);
-  if (group.rank() == 0)
-    count(&counters::direct_copies, state, request.node);
-}
-
-// Copy the page from the frame that the host pins for this request.
-template <class Group>
-TND_DEVICE inline copy_result copy_by_rpc(Group group,
-                                          device_state &state,
-                                          const page_request &request,
-                                          const copy_plan &plan,
-                                          rpc::ticket ticket) {
-  frame_loan loan{status::ok, {rpc::no_slot, 0}, 0, false, 0};
-  if (group.rank() == 0)
-    loan = borrow_frame(state, request, ticket);
-  u64 const packed = group.broadcast(u64(loan.frame) << 32 | u32(int(loan.code)));
-  status const code = status(int(u32(packed)));
-  if (code != status::ok) {
-    if (group.rank() == 0)
-      count_loan(state, request, loan);
-    return {code, loan.ticket};
-  }
-  u32 const frame = u32(packed >> 32),
-            host_frames = simt::constant(state.host_table).shape.frame_count();
-  if (frame < host_frames) {
-    copy_frame(group, state, request, frame, plan);
-  } else {  // a frame of the direct window: bytes of other files follow those that the store placed
-    copy_from_window(group, state, request, frame - host_frames, plan, loan.ticket);
-  }
-  group.sync();
-  if (group.rank() == 0)
-    count_loan(state, request, loan);
-  return {code, loan.ticket};
-}
-
-// Copy the page from the tier or mapping that holds it. `is_requested`: the leader has already
-// requested it with `ticket`.
-template <class Group>
-TND_DEVICE_CALL copy_result fetch_page(Group group,
-                                       device_state &state,
-                                       const page_request &request,
-                                       const copy_plan &plan,
-                                       const host_lookup<Group> &lookup,
-                                       bool is_requested,
-                                       rpc::ticket ticket) {
-  if (request.mapping != 0) {
-    copy_from_mapping(group, state, request, plan);
-    return {status::ok, {rpc::no_slot, 0}};
-  }
-  if (!is_requested) {
-    if (copy_from_host_tier(group, state, request, plan, lookup))
-      return {status::ok, {rpc::no_slot, 0}};
-    if (group.rank() == 0) {
-      ticket = request_page(state, request);
-      expect_miss(state, request.node);
-    }
-  }
-  return copy_by_rpc(group, state, request, plan, ticket);
-}
-
-// Copy only to the caller's memory, because the device tier has no free frame.
-template <class Group>
-TND_DEVICE inline status read_bypassing_tier(Group group,
-                                             device_state &state,
-                                             const page_request &request,
-                                             const copy_plan &plan) {
-  host_lookup<Group> lookup;
-  if (request.mapping == 0)
-    lookup.begin(group, simt::constant(state.host_table), request.key);
-  copy_result const result =
-      fetch_page(group, state, request, simt::in_memory(plan), lookup, false, {rpc::no_slot, 0});
-  if (group.rank() == 0 && result.ticket.slot != rpc::no_slot)
-    simt::constant(state.ring).finish(result.ticket, false);
-  return result.code;
-}
-
-struct page_view {
-  tanada::status status;
-  u32 frame;  // pinned until release_page(), unless `delivered`; no_frame: the device tier has no
-              // free frame
-  const u8 *bytes;  // the frame
-  bool delivered;   // the bytes are in `whole_target`, and the page is not pinned
+// Where a page's bytes are that the group does not hold itself.
+enum class byte_source : u32 {
+  mapping,    // the file's own pages
+  host_tier,  // a frame that may be replaced during the copy
+  loan,       // a frame that the host pins for this request
+  window      // the same in the direct window
 };
 
-// Publish the owned frame if the copy succeeded, otherwise abandon it. Leader only.
-TND_DEVICE_CALL inline void end_page(device_state &state,
-                                     u32 frame,
-                                     const copy_result &result,
-                                     bool keep) {
-  auto const table = simt::constant(state.device_table);
-  simt::fence_system();
-  if (result.code != status::ok)
-    table.abandon(frame);
-  else if (keep)
-    table.publish_after_fence(frame, tier::page_state::ready);
-  else
-    table.publish_and_release_after_fence(frame, tier::page_state::ready);
-  if (result.ticket.slot != rpc::no_slot)
-    simt::constant(state.ring).finish_after_fence(result.ticket, false);
+// One page of a call on the long path. It is in memory, and the steps take it by reference: what a
+// function keeps in registers across a call adds to the registers of the function that it calls.
+struct page_transfer {
+  device_state &state;
+  any_group group;
+  page_request request;
+  page_part part;  // the caller's bytes of the page
+  u8 *target;      // for these bytes; nullptr: the page is only pinned
+
+  page_location location{status::ok, page_source::retry, tier::no_frame, false};
+  u32 round = 0;  // of locate_page()
+  host_lookup lookup{};
+  rpc::ticket ticket{rpc::no_slot, 0};                          // leader
+  frame_loan loan{status::ok, {rpc::no_slot, 0}, 0, false, 0};  // leader
+  tanada::status code = status::ok;
+
+  copy_plan plan{};
+  byte_source origin{};
+  const u8 *bytes = nullptr;  // the page, in memory that others may be changing
+  u64 valid_size = 0;         // how many of the plan's bytes belong to the file
+  tier::peek_result host_page{tier::no_frame, 0};
+};
+
+TND_DEVICE inline bool is_leader(const page_transfer &t) {
+  return t.group.rank() == 0;
+}
+
+// The frame of the device tier.
+TND_DEVICE inline u8 *frame_bytes(const page_transfer &t) {
+  return simt::constant(t.state.device_frames) +
+         (u64(t.location.frame) << simt::constant(t.state.page_shift));
+}
+
+// Leader only. Pin the page if it is in the device tier.
+TND_DEVICE_CALL inline void find_page(page_transfer &t) {
+  tier::find_result const result = simt::constant(t.state.device_table).find(t.request.key);
+  t.location = {status::ok, page_source::owned, tier::no_frame, false};
+  if (result.outcome == tier::find_outcome::absent)
+    return;
+  bool const is_loading = result.outcome == tier::find_outcome::loading;
+  t.location.source = is_loading ? page_source::retry : page_source::device;
+  t.location.frame = result.frame;
+  if (!is_loading)
+    count(&counters::device_hits, t.state, t.request.node);
 }
 
 // Leader only. Search the device tier, and request an expected miss from the host at once.
-TND_DEVICE inline page_location find_or_request(device_state &state,
-                                                const page_request &request,
-                                                u32 round,
-                                                rpc::ticket &ticket) {
-  bool const is_miss_expected = expects_miss(state, request);
-  page_location location{status::ok, page_source::owned, tier::no_frame, false};
-  if (round > 0 || request.hint == page_hint::unknown)
-    location = find_page(state, request);
-  if (location.source == page_source::owned && is_miss_expected)
-    ticket = request_page(state, request);
-  location.is_requested = ticket.slot != rpc::no_slot;
-  return location;
+TND_DEVICE_CALL inline void find_or_request(page_transfer &t, u32 round) {
+  bool const is_miss_expected = expects_miss(t.state, t.request);
+  t.location = {status::ok, page_source::owned, tier::no_frame, false};
+  if (round > 0 || t.request.hint == page_hint::unknown)
+    find_page(t);
+  if (t.location.source == page_source::owned && is_miss_expected)
+    t.ticket = request_page(t.state, t.request);
+  t.location.is_requested = t.ticket.slot != rpc::no_slot;
 }
 
-// Allocate a frame, while a request or the lookup in the host tier is in flight. Detach a posted
-// request if another group loads the page, or if no frame is free. Valid in the leader.
-template <class Group>
-TND_DEVICE inline page_location begin_located_page(Group group,
-                                                   device_state &state,
-                                                   const page_request &request,
-                                                   bool was_requested,
-                                                   rpc::ticket &ticket) {
-  page_location location = begin_page(group, state, request);
-  if (group.rank() != 0 || !was_requested)
-    return location;
-  location.is_requested = location.source == page_source::owned;
-  if (!location.is_requested) {
-    simt::constant(state.ring).detach(ticket, true);
-    ticket.slot = rpc::no_slot;
+using device_table = tier::table_ref<simt::scope::device>;
+
+// One thread, or as many lanes as help, take a frame. The result is valid in the leader.
+TND_DEVICE inline tier::begin_result claim_frame(const page_transfer &t) {
+  device_table const table = simt::constant(t.state.device_table);
+  bool const must_pin = t.request.must_pin;
+  tier::begin_result begun{tier::begin_outcome::contended, tier::no_frame, 0};
+  if (must_pin || t.group.size() < simt::warp_size || !simt::whole_warp::is_possible()) {
+    if (is_leader(t))
+      begun = must_pin ? table.begin_anywhere(t.request.key) : table.begin(t.request.key);
+  } else if (t.group.rank() < simt::warp_size) {
+    begun = tier::warp_claim<simt::scope::device>::begin(table, t.request.key);
   }
-  return location;
+  return begun;
+}
+
+// Take a frame for a page that is not in the device tier, while a request or the lookup in the host
+// tier is in flight. The result is valid in the leader. It detaches a posted request if another
+// group loads the page, or if no frame is free.
+TND_DEVICE_CALL inline void begin_page(page_transfer &t) {
+  bool const was_requested = t.location.is_requested;
+  tier::begin_result const begun = claim_frame(t);
+  t.location = {status::ok, page_source::retry, tier::no_frame, false};
+  if (!is_leader(t))
+    return;
+  bool const is_owner = begun.outcome == tier::begin_outcome::owner;
+  if (is_owner) {
+    t.location.source = page_source::owned;
+    t.location.frame = begun.frame;
+    if (begun.evicted_key != 0)
+      count(&counters::device_evictions, t.state, t.request.node);
+  } else if (begun.outcome == tier::begin_outcome::full) {
+    t.location.is_full = true;
+    if (!t.request.must_pin) {
+      t.location.source = page_source::no_frame;
+      count(&counters::uncached_transfers, t.state, t.request.node);
+    }
+  }
+  t.location.is_requested = was_requested && is_owner;
+  if (was_requested && !is_owner) {
+    simt::constant(t.state.ring).detach(t.ticket, true);
+    t.ticket.slot = rpc::no_slot;
+  }
+}
+
+// Broadcast the leader's location; its status is ok, timed_out or busy.
+TND_DEVICE_CALL inline void share_location(page_transfer &t) {
+  page_location &location = t.location;
+  u64 const code = location.status == status::ok ? 0 : location.status == status::busy ? 4 : 1;
+  u64 const flags = code | (location.is_requested ? 2 : 0);
+  u64 const packed =
+      t.group.broadcast(u64(location.frame) << 32 | u64(location.source) << 16 | flags);
+  location.status = (packed & 4) != 0   ? status::busy
+                    : (packed & 1) != 0 ? status::timed_out
+                                        : status::ok;
+  location.source = page_source(packed >> 16 & 0xffff);
+  location.frame = u32(packed >> 32);
+  location.is_requested = (packed & 2) != 0;
+}
+
+// Wait between two rounds. While another group loads the page into `frame`, poll only that frame's
+// word, because many groups may be waiting. Leader only.
+TND_DEVICE_CALL inline status wait_one_round(device_state &state,
+                                             const page_request &request,
+                                             u32 frame,
+                                             u32 round) {
+  simt::pause(round < 16 ? 50 : 400);
+  auto const table = simt::constant(state.device_table);
+  for (u32 poll = 0; frame != tier::no_frame; poll++) {
+    if (tier::word::state(table.load_word(frame)) != tier::page_state::loading)
+      break;
+    if ((poll & 15) == 15 && simt::now_ns() >= request.deadline_ns)
+      return status::timed_out;
+    simt::pause(poll < 16 ? 100 : 400);
+  }
+  return (round & 7) == 7 && simt::now_ns() >= request.deadline_ns ? status::timed_out : status::ok;
 }
 
 // Find the page in the device tier, or allocate a frame that this group must fill. If most pages of
 // the file are not in the host tier, the page is requested from the host at once.
-template <class Group>
-TND_DEVICE inline page_location locate_page(Group group,
-                                            device_state &state,
-                                            const page_request &request,
-                                            host_lookup<Group> &lookup,
-                                            rpc::ticket &ticket) {
-  page_location location{status::ok, page_source::retry, tier::no_frame, false};
-  for (u32 round = 0; location.source == page_source::retry; round++) {
-    if (group.rank() == 0)
-      location = find_or_request(state, request, round, ticket);
-    location = share(group, location);
-    bool is_full = false;  // in the leader
-    if (location.source == page_source::owned) {
-      if (request.mapping == 0 && !location.is_requested)
-        lookup.begin(group, simt::constant(state.host_table), request.key);
-      location = begin_located_page(group, state, request, location.is_requested, ticket);
-      is_full = location.is_full;
-      location = share(group, location);
+TND_DEVICE inline void locate_page(page_transfer &t) {
+  for (u32 &round = t.round; t.location.source == page_source::retry; round++) {
+    if (is_leader(t))
+      find_or_request(t, round);
+    share_location(t);
+    t.location.is_full = false;
+    if (t.location.source == page_source::owned) {
+      if (t.request.mapping == 0 && !t.location.is_requested)
+        t.lookup.begin(t.group, simt::constant(t.state.host_table), t.request.key);
+      begin_page(t);
+      share_location(t);
     }
-    if (location.source != page_source::retry)
-      break;
-    if (group.rank() == 0) {
-      location.status = wait_one_round(state, request, location.frame, round);
-      if (location.status == status::timed_out && is_full)
-        location.status = status::busy;
+    if (t.location.source != page_source::retry)
+      return;
+    if (is_leader(t)) {
+      t.location.status = wait_one_round(t.state, t.request, t.location.frame, round);
+      if (t.location.status == status::timed_out && t.location.is_full)
+        t.location.status = status::busy;
     }
-    location = share(group, location);
-    if (location.status != status::ok)
-      break;
+    share_location(t);
+    if (t.location.status != status::ok)
+      return;
   }
-  return location;
 }
 
-// Pin the page in the device tier, loading it first if necessary. `whole_target`: the caller's
-// memory for the whole page, or nullptr.
-template <class Group>
-TND_DEVICE inline page_view acquire_page(Group group,
-                                         device_state &state,
-                                         const page_request &request,
-                                         u8 *whole_target) {
-  host_lookup<Group> lookup;
-  rpc::ticket ticket{rpc::no_slot, 0};
-  page_location const location = locate_page(group, state, request, lookup, ticket);
-  if (location.status != status::ok)
-    return {location.status, tier::no_frame, nullptr, false};
-  if (location.source == page_source::no_frame)
-    return {status::ok, tier::no_frame, nullptr, false};
-  u32 const frame = location.frame;
-  u8 *const bytes =
-      simt::constant(state.device_frames) + (u64(frame) << simt::constant(state.page_shift));
-  if (location.source == page_source::device)
-    return {status::ok, frame, bytes, false};
+// How many of the plan's bytes lie within a file of `file_size` bytes.
+TND_DEVICE inline u64 size_in_file(const page_transfer &t, u64 file_size) {
+  u64 const begin = (t.request.page_index << simt::constant(t.state.page_shift)) + t.plan.offset;
+  u64 const rest = file_size > begin ? file_size - begin : 0;
+  return rest < t.plan.size ? rest : t.plan.size;
+}
+
+// The file's own pages in host memory, which are read without the CPU.
+TND_DEVICE_CALL inline void find_mapped_bytes(page_transfer &t) {
+  mapped_range &range = simt::constant(t.state.mapped_ranges)[t.request.mapping - 1];
+  u64 const start = simt::device_word<u64>(range.addr).load_relaxed(),
+            mapped_size = simt::device_word<u64>(range.size).load_relaxed();
+  t.origin = byte_source::mapping;
+  t.bytes = reinterpret_cast<const u8 *>(start) +
+            (t.request.page_index << simt::constant(t.state.page_shift));
+  t.valid_size =
+      size_in_file(t, t.request.file_size < mapped_size ? t.request.file_size : mapped_size);
+}
+
+// The bytes of a host frame. Those after the end of the file are zero and need not be transferred.
+// The size is loaded after the fence that orders a writer against a reader that places the page,
+// provided that the file's view is still the same.
+TND_DEVICE_CALL inline void find_frame_bytes(page_transfer &t, u32 frame) {
+  page_request const &request = t.request;
+  t.bytes =
+      simt::constant(t.state.host_frames) + (u64(frame) << simt::constant(t.state.page_shift));
+  t.valid_size = size_in_file(t, request.file_size);
+  if (t.valid_size == t.plan.size)
+    return;
+  u64 latest_size = 0;
+  if (is_leader(t))
+    latest_size =
+        simt::device_word<u64>(simt::constant(t.state.nodes)[request.node].size).load_relaxed();
+  latest_size = t.group.broadcast(latest_size);
+  if (is_size_of(latest_size, request.epoch) && size_of_word(latest_size) > request.file_size)
+    t.valid_size = size_in_file(t, size_of_word(latest_size));
+}
+
+// A frame of the direct window, which the host has filled for the request: bytes of other files
+// follow those that the store placed.
+TND_DEVICE_CALL inline void find_window_bytes(page_transfer &t, u32 window_frame) {
+  u64 valid = 0;
+  if (is_leader(t)) {
+    valid =
+        simt::system_word<u64>(const_cast<u64 &>(simt::constant(t.state.ring).words(t.ticket)[0]))
+            .load_relaxed();
+    count(&counters::direct_copies, t.state, t.request.node);
+  }
+  valid = t.group.broadcast(valid);
+  t.origin = byte_source::window;
+  t.bytes = simt::constant(t.state.window_frames) +
+            (u64(window_frame) << simt::constant(t.state.page_shift));
+  t.valid_size = valid > t.plan.offset ? valid - t.plan.offset : 0;
+}
+
+// Search the host tier, which takes no CPU. Returns false if the page is not there.
+TND_DEVICE_CALL inline bool find_in_host_tier(page_transfer &t) {
+  tier::peek_result const result =
+      t.lookup.finish(t.group, simt::constant(t.state.host_table), t.request.key);
+  u64 const packed = t.group.broadcast(u64(result.frame) << 32 | result.version);
+  t.host_page = {u32(packed >> 32), u32(packed)};
+  if (t.host_page.frame == tier::no_frame)
+    return false;
+  t.origin = byte_source::host_tier;
+  find_frame_bytes(t, t.host_page.frame);
+  return true;
+}
+
+// The page is not in the host tier.
+TND_DEVICE_CALL inline void request_absent(page_transfer &t) {
+  t.location.is_requested = true;
+  if (!is_leader(t))
+    return;
+  t.ticket = request_page(t.state, t.request);
+  expect_miss(t.state, t.request.node);
+}
+
+// Wait for the host's answer to the request, and find the bytes of the frame that it lends.
+TND_DEVICE_CALL inline void borrow_bytes(page_transfer &t) {
+  if (is_leader(t)) {
+    t.loan = borrow_frame(t.state, t.request, t.ticket);
+    t.ticket = t.loan.ticket;
+  }
+  u64 const packed = t.group.broadcast(u64(t.loan.frame) << 32 | u32(int(t.loan.code)));
+  t.code = status(int(u32(packed)));
+  if (t.code != status::ok) {
+    if (is_leader(t))
+      count_loan(t.state, t.request, t.loan);
+    return;
+  }
+  u32 const frame = u32(packed >> 32),
+            host_frames = simt::constant(t.state.host_table).shape.frame_count();
+  t.origin = byte_source::loan;
+  if (frame < host_frames)
+    find_frame_bytes(t, frame);
+  else
+    find_window_bytes(t, frame - host_frames);
+}
+
+// Find the page in the tier or mapping that has it. A page that the group does not hold can be
+// replaced during the copy: see check_copy().
+TND_DEVICE_CALL inline void find_bytes(page_transfer &t) {
+  if (t.request.mapping != 0)
+    return find_mapped_bytes(t);
+  if (!t.location.is_requested) {
+    if (find_in_host_tier(t))
+      return;
+    request_absent(t);
+  }
+  borrow_bytes(t);
+}
+
+// Copy the plan's bytes, and fill the rest with zeros.
+TND_DEVICE inline void copy_planned(const page_transfer &t) {
+  u64 const size = t.valid_size < t.plan.size ? t.valid_size : t.plan.size;
+  if (t.plan.frame != nullptr)
+    return simt::fill_frame(t.group, {t.plan.frame, t.plan.buffer, t.bytes, size, t.plan.size});
+  simt::copy_ragged(t.group, t.plan.buffer, t.bytes + t.plan.offset, size);
+  if (size < t.plan.size)
+    simt::fill_zero(t.group, t.plan.buffer + size, t.plan.size - size);
+}
+
+// After the copy: returns false if the page was replaced meanwhile. The targets' bytes are then
+// void, and the page has been requested from the host.
+TND_DEVICE_CALL inline bool check_copy(page_transfer &t) {
+  t.group.sync();
+  bool is_valid = true;
+  if (is_leader(t)) {
+    if (t.origin == byte_source::mapping) {
+      count(&counters::mapped_copies, t.state, t.request.node);
+    } else if (t.origin == byte_source::host_tier) {
+      simt::fence_loads();
+      is_valid = simt::constant(t.state.host_table)
+                     .is_unchanged(t.host_page.frame, t.request.key, t.host_page.version);
+      if (is_valid)
+        count(&counters::host_hits, t.state, t.request.node);
+    } else {
+      count_loan(t.state, t.request, t.loan);
+    }
+  }
+  if (t.origin == byte_source::host_tier)
+    is_valid = t.group.broadcast(u32(is_valid ? 1 : 0)) != 0;
+  if (!is_valid)
+    request_absent(t);
+  return is_valid;
+}
+
+// Publish the owned frame if the copy succeeded, otherwise abandon it. Return the host's frame.
+// Leader only.
+TND_DEVICE_CALL inline void end_page(page_transfer &t) {
+  auto const table = simt::constant(t.state.device_table);
+  bool const has_loan = t.ticket.slot != rpc::no_slot;
+  u32 const frame = t.location.frame;
+  if (t.plan.frame != nullptr || has_loan)
+    simt::fence_system();
+  if (t.plan.frame != nullptr && t.code != status::ok)
+    table.abandon(frame);
+  else if (t.plan.frame != nullptr && t.plan.buffer == nullptr)
+    table.publish_after_fence(frame, tier::page_state::ready);
+  else if (t.plan.frame != nullptr)
+    table.publish_and_release_after_fence(frame, tier::page_state::ready);
+  if (has_loan)
+    simt::constant(t.state.ring).finish_after_fence(t.ticket, false);
+}
+
+// Plan what is copied of a page that is not in the device tier: the page to its frame, and also to
+// the caller's memory if it wants the whole page; or a part to the caller's memory, if no frame is
+// free.
+TND_DEVICE_CALL inline void plan_copy(page_transfer &t) {
+  u64 const page_size = simt::constant(t.state.page_size);
+  if (t.location.source == page_source::no_frame) {
+    t.plan = {nullptr, t.target, t.part.offset, t.part.size};
+    if (t.request.mapping == 0)
+      t.lookup.begin(t.group, simt::constant(t.state.host_table), t.request.key);
+    return;
+  }
+  bool const is_whole = t.part.size == page_size && (reinterpret_cast<u64>(t.target) & 15) == 0;
+  t.plan = {frame_bytes(t), is_whole ? t.target : nullptr, 0, page_size};
   // Two reasons for this fence in every thread. The key is placed: a writer that changes the host's
   // frame after this fence finds the key and dooms the page, and bytes written before it are
   // visible in the copy. And the frame's version has been raised: a thread that still reads the
   // frame's old page, and loads one of the bytes stored from here on, finds the new version.
   simt::fence_system();
-  copy_plan const plan{bytes, whole_target, 0, simt::constant(state.page_size)};
-  copy_result const result = fetch_page(
-      group, state, request, simt::in_memory(plan), lookup, location.is_requested, ticket);
-  if (group.rank() == 0)
-    end_page(state, frame, result, whole_target == nullptr);
-  return {result.code,
-          result.code == status::ok ? frame : tier::no_frame,
-          bytes,
-          result.code == status::ok && whole_target != nullptr};
+}
+
+// Copy what plan_copy() has planned, from the tier or mapping that has the page.
+TND_DEVICE inline void fetch_page(page_transfer &t) {
+  do {
+    find_bytes(t);
+    if (t.code != status::ok)
+      break;
+    copy_planned(t);
+  } while (!check_copy(t));
+  if (is_leader(t))
+    end_page(t);
 }
 
 // Unpin the page once every thread of the group has finished with its bytes.
-template <class Group>
-TND_DEVICE inline void release_page(Group group, device_state &state, u32 frame) {
-  group.sync();
-  if (group.rank() == 0)
-    simt::constant(state.device_table).release(frame);
+TND_DEVICE inline void release_page(const page_transfer &t) {
+  t.group.sync();
+  if (is_leader(t))
+    simt::constant(t.state.device_table).release(t.location.frame);
+}
+
+// Copy the part of the page to the target. Without a target the page stays pinned in the device
+// tier.
+TND_DEVICE inline status transfer_page(page_transfer &t) {
+  locate_page(t);
+  if (t.location.status != status::ok)
+    return t.location.status;
+  if (t.location.source != page_source::device) {
+    plan_copy(t);
+    fetch_page(t);
+    if (t.code != status::ok || t.plan.buffer != nullptr)
+      return t.code;
+  }
+  t.group.sync();
+  if (t.target != nullptr) {
+    simt::copy_ragged(t.group, t.target, frame_bytes(t) + t.part.offset, t.part.size);
+    release_page(t);
+  }
+  return status::ok;
 }
 
 }  // namespace tanada::gfile::device

@@ -216,7 +216,7 @@ TND_DEVICE_CALL inline void fill_frames(device_state &state,
                                         const page_list &list,
                                         const area_loan &loan) {
   simt::whole_warp const warp{};
-  simt::fence_system();  // as in acquire_page()
+  simt::fence_system();  // as in plan_copy()
   u32 const shift = simt::constant(state.page_shift);
   u64 const page_size = simt::constant(state.page_size), file_size = latest_file_size(state, file);
   for (u32 rest = loan.pages; rest != 0; rest &= rest - 1) {

@@ -4,10 +4,11 @@
 // A reader takes no pin and no lock: it looks the page up, copies its bytes, and checks that the
 // frame still holds the page in that version. If the page is not there, or was replaced meanwhile,
 // the call takes the long path, which copies all its bytes again. So a hit has no atomic operation
-// and waits four times: for the descriptor, the file's view, the page's set, and the check.
+// and waits six times: for constants of the instance, the descriptor, the file's view, the page's
+// set, the bytes and the check.
 //
 // Why the check suffices: whoever fills a frame first raises its version, then passes a fence in
-// every thread (acquire_page()), and then stores strong words. A reader that loads one of these
+// every thread (plan_copy()), and then stores strong words. A reader that loads one of these
 // words, and then passes an acquire fence, sees the new version.
 #pragma once
 
@@ -61,19 +62,35 @@ TND_DEVICE inline T load_relaxed(T &object) {
   return simt::device_word<T>(object).load_relaxed();
 }
 
+// The constant fields of the state that lead to a file's view. They are loaded together, so that a
+// call waits for them once.
+struct file_tables {
+  descriptor *descriptors;
+  node *nodes;
+  u32 file_count;
+};
+TND_DEVICE inline file_tables tables_of(device_state &state) {
+  static_assert(__builtin_offsetof(device_state, nodes) % 16 == 0 &&
+                __builtin_offsetof(device_state, file_count) ==
+                    __builtin_offsetof(device_state, nodes) + 8);
+  file_tables tables{simt::constant_now(state.descriptors), nullptr, 0};
+  simt::load_neighbors(state.nodes, state.file_count, tables.nodes, tables.file_count);
+  return tables;
+}
+
 // Leader only. As check_range() for a read of a file that is not mapped, with a view that is not in
 // doubt; any other file needs the long path.
-TND_DEVICE inline read_view view_of(device_state &state, int fd) {
+TND_DEVICE inline read_view view_of(const file_tables &tables, int fd) {
   u32 const index = index_of(fd);
-  if (fd < 0 || index >= simt::constant(state.file_count))
-    return {};
-  descriptor &file = simt::constant(state.descriptors)[index];
+  // Without a branch before the load, which would wait for each of the tables by itself.
+  bool const is_number = fd >= 0 && index < tables.file_count;
+  descriptor &file = tables.descriptors[is_number ? index : 0];
   u64 const word = load_relaxed(file.word);
   u32 const flags = load_relaxed(file.flags);
   u32 const number = load_relaxed(file.node);
-  if (!is_open_as(word, fd) || !allows(flags, direction::read))
+  if (!is_number || !is_open_as(word, fd) || !allows(flags, direction::read))
     return {};
-  node &file_node = simt::constant(state.nodes)[number];
+  node &file_node = tables.nodes[number];
   u64 const mapping = load_relaxed(file_node.mapping);
   u64 const doubt = load_relaxed(file_node.doubt);
   u64 const size = load_relaxed(file_node.size);
@@ -95,121 +112,286 @@ struct read_target {
   u64 begin, end;  // positions in the file
 };
 
-// How several warps divide a range: each takes every `count`-th piece, aligned in the file.
-struct division {
-  u32 piece_shift;  // at most that of a page
-  u32 index, count;
+// Which part of a range a group of lanes copies: the whole of it. Positions are relative to the
+// range's begin.
+struct whole_range {
+  TND_DEVICE u32 begin(const read_target &) const {
+    return 0;
+  }
+  // The end of the bytes at `position` that are copied at once, and what is copied after them.
+  TND_DEVICE u32 end_of_piece(const read_target &, u32, u32 page_end) const {
+    return page_end;
+  }
+  TND_DEVICE u32 next(u32 piece_end) const {
+    return piece_end;
+  }
 };
 
-// The bytes of a piece that are in the range: positions in the file. Past the range, begin >= end.
-struct piece_range {
-  u64 begin, end;
+// Each warp of a block takes pieces that are aligned in the file in turn. It looks its pages up
+// itself, so that warps wait for nothing but their loads.
+struct part_of_block {
+  static constexpr u32 piece_size = 4096;  // at most that of a page
+  u32 index, count;                        // of warps
+
+  TND_DEVICE u32 begin(const read_target &target) const {
+    return index == 0 ? 0 : index * piece_size - u32(target.begin) % piece_size;
+  }
+  TND_DEVICE u32 end_of_piece(const read_target &target, u32 position, u32 page_end) const {
+    u32 const end = position + piece_size - (u32(target.begin) + position) % piece_size;
+    return end < page_end ? end : page_end;
+  }
+  // Only the last piece of the range ends elsewhere than at a multiple of the size.
+  TND_DEVICE u32 next(u32 piece_end) const {
+    return piece_end + (count - 1) * piece_size;
+  }
 };
-TND_DEVICE inline piece_range piece_of(const read_target &target, u64 piece, u32 piece_shift) {
-  u64 const start = piece << piece_shift, next = (piece + 1) << piece_shift;
-  return {start < target.begin ? target.begin : start, next < target.end ? next : target.end};
+
+// Larger ranges take the long path, so that positions take one register.
+inline constexpr u64 resident_size_max = u64{1} << 31;
+
+// The constant fields of the state that a hit needs, loaded together.
+struct resident_tier {
+  tier::table_ref<simt::scope::device> table;
+  u8 *frames;
+  u32 page_shift;
+};
+TND_DEVICE inline resident_tier resident_tier_of(device_state &state) {
+  return {simt::constant_now(state.device_table),
+          simt::constant_now(state.device_frames),
+          simt::constant_now(state.page_shift)};
+}
+
+// A page that was found without a pin. The lane that found it checks its entry again after the
+// copy.
+struct resident_page {
+  u32 frame;  // no_frame: absent
+  u32 version;
+  tier::page_entry *entry;
+  bool is_finder;
+};
+
+using resident_table = tier::table_ref<simt::scope::device>;
+
+TND_DEVICE inline resident_page look_up(this_thread, const resident_table &table, u32, u64 key) {
+  tier::peek_result const result = table.peek(key);
+  return {result.frame, result.version, table.entries + result.frame, true};
+}
+TND_DEVICE inline resident_page look_up(simt::whole_warp warp,
+                                        const resident_table &table,
+                                        u32 set,
+                                        u64 key) {
+  static_assert(tier::ways_max <= simt::warp_size);
+  u32 const first = set * table.shape.ways, lane = warp.rank();
+  tier::page_entry *const entry = table.entries + first + lane;
+  u32 version = 0;
+  bool const is_match = lane < table.shape.ways && table.is_match(*entry, key, version);
+  u32 const matches = simt::ballot(warp.mask(), is_match);
+  u32 const finder = simt::first_bit(matches);
+  return {matches == 0 ? tier::no_frame : first + finder, version, entry, lane == finder};
 }
 
 template <class Lanes>
-TND_DEVICE inline tier::peek_result find_resident(Lanes lanes,
-                                                  const tier::table_ref<simt::scope::device> &table,
-                                                  u64 key) {
-  tier::group_lookup<Lanes, simt::scope::device> lookup;
-  u32 const stamp = table.stamp_of(table.set_of(key));  // loaded together with the set
-  lookup.begin(lanes, table, key);
-  tier::peek_result const result = lookup.finish(lanes, table, key);
-  if (result.frame == tier::no_frame)
-    return result;
+TND_DEVICE inline resident_page find_resident(Lanes lanes, const resident_table &table, u64 key) {
+  u32 const set = table.set_of(key);
+  u32 const stamp = table.stamp_of(set);  // loaded together with the set
+  resident_page const page = look_up(lanes, table, set, key);
+  if (page.frame == tier::no_frame)
+    return page;
   // Acquire: the lane that found the page sees its bytes, and after the barrier all lanes do.
   simt::fence_device_loads();
   lanes.sync();
-  if (lanes.rank() == 0)
-    table.mark(result.frame, stamp);
-  return result;
+  if (page.is_finder)
+    table.mark(page.frame, stamp);
+  return page;
+}
+
+TND_DEVICE inline bool any_of(this_thread, bool vote) {
+  return vote;
+}
+TND_DEVICE inline bool any_of(simt::whole_warp warp, bool vote) {
+  return simt::ballot(warp.mask(), vote) != 0;
 }
 
 // The result is equal in all lanes. Their stores to the target are visible to each other.
 template <class Lanes>
-TND_DEVICE inline bool is_still_resident(Lanes lanes,
-                                         const tier::table_ref<simt::scope::device> &table,
-                                         const tier::peek_result &page,
-                                         u64 key) {
+TND_DEVICE inline bool is_still_resident(Lanes lanes, const resident_page &page, u64 key) {
   // Acquire: if a lane has copied a word of another page, the entry that is loaded next has another
   // version.
   simt::fence_device_loads();
   lanes.sync();
-  bool is_unchanged = false;
-  if (lanes.rank() == 0)
-    is_unchanged = table.is_unchanged(page.frame, key, page.version);
-  return lanes.broadcast(u32(is_unchanged ? 1 : 0)) != 0;
+  u32 version = 0;
+  bool const is_unchanged = page.is_finder && resident_table::is_match(*page.entry, key, version) &&
+                            version == page.version;
+  return any_of(lanes, is_unchanged);
 }
 
-// Copy the pieces of one group of lanes. Returns false if a page is not in the device tier, or was
-// replaced during the copy; the target's bytes are then void.
-template <class Lanes>
-TND_DEVICE inline bool copy_resident(Lanes lanes,
-                                     device_state &state,
-                                     const read_target &target,
-                                     const division &pieces) {
-  auto const table = simt::constant(state.device_table);
-  u32 const page_shift = simt::constant(state.page_shift);
-  u64 const page_mask = simt::constant(state.page_size) - 1;
-  tier::peek_result page{tier::no_frame, 0};
-  u64 current = 0;  // key of `page`
-  for (u64 piece = (target.begin >> pieces.piece_shift) + pieces.index;; piece += pieces.count) {
-    auto const [begin, end] = piece_of(target, piece, pieces.piece_shift);
-    u64 const key = begin < end ? tier::page_key(target.file_key, begin >> page_shift) : 0;
-    if (key != current) {
-      if (current != 0 && !is_still_resident(lanes, table, page, current))
-        return false;
-      if (key != 0)
-        page = find_resident(lanes, table, key);
-      if (page.frame == tier::no_frame)
-        return false;
-      current = key;
+// Both sides and the size are multiples of 16.
+struct aligned_copy {
+  template <class Lanes>
+  TND_DEVICE static void run(Lanes lanes, u8 *target, const u8 *source, u32 size) {
+    simt::copy_lines(lanes, target, source, size);
+  }
+};
+struct ragged_copy {
+  template <class Lanes>
+  TND_DEVICE static void run(Lanes lanes, u8 *target, const u8 *source, u32 size) {
+    simt::copy_ragged(lanes, target, source, size);
+  }
+};
+
+// `is_copied`: false if a page is not in the device tier, or was replaced during the copy; the
+// target's bytes are then void. The rest is for count_resident().
+struct resident_result {
+  bool is_copied;
+  counters *counts;
+  u32 page_shift;
+};
+
+// Copy the part's bytes of the page at `position`, which the frame holds. Returns where the part
+// goes on.
+template <class Copy, class Lanes, class Part>
+TND_DEVICE inline u32 copy_pieces(Lanes lanes,
+                                  const resident_tier &tier,
+                                  const read_target &target,
+                                  Part part,
+                                  u32 position,
+                                  u32 frame) {
+  u32 const size = u32(target.end - target.begin);
+  u64 const page_index = (target.begin + position) >> tier.page_shift;
+  u64 const next_page = ((page_index + 1) << tier.page_shift) - target.begin;
+  u32 const page_end = next_page < size ? u32(next_page) : size;
+  // Where the range's first byte would be.
+  u64 const start = reinterpret_cast<u64>(tier.frames) + target.begin +
+                    ((u64(frame) - page_index) << tier.page_shift);
+  do {
+    u32 const end = part.end_of_piece(target, position, page_end);
+    Copy::run(lanes,
+              target.buffer + position,
+              reinterpret_cast<const u8 *>(start + position),
+              end - position);
+    position = part.next(end);
+  } while (position < page_end);
+  return position;
+}
+
+// Copy one group's part of the range.
+template <class Copy, class Lanes, class Part>
+TND_DEVICE inline resident_result copy_resident(
+    Lanes lanes, device_state &state, resident_tier tier, const read_target &target, Part part) {
+  u32 const size = u32(target.end - target.begin);
+  u32 position = part.begin(target);
+  if (position >= size)
+    return {true, nullptr, 0};
+  for (;;) {
+    u64 const key = tier::page_key(target.file_key, (target.begin + position) >> tier.page_shift);
+    resident_page const page = find_resident(lanes, tier.table, key);
+    if (page.frame == tier::no_frame)
+      return {false, nullptr, 0};
+    position = copy_pieces<Copy>(lanes, tier, target, part, position, page.frame);
+    if (position >= size) {
+      // Loaded while the entry is.
+      counters *const counts = simt::constant_now(state.counts);
+      u32 const page_shift = simt::constant_now(state.page_shift);
+      return {is_still_resident(lanes, page, key), counts, page_shift};
     }
-    if (key == 0)
-      return true;
-    const u8 *const bytes = simt::constant(state.device_frames) + (u64(page.frame) << page_shift);
-    simt::copy_at_once(
-        lanes, target.buffer + (begin - target.begin), bytes + (begin & page_mask), end - begin);
+    // These would take many registers during a copy, so they are loaded for each page.
+    tier = resident_tier_of(state);
+    if (!is_still_resident(lanes, page, key))
+      return {false, nullptr, 0};
   }
 }
 
-TND_DEVICE inline bool read_resident(this_thread thread,
-                                     device_state &state,
-                                     const read_target &target) {
-  return copy_resident(thread, state, target, {simt::constant(state.page_shift), 0, 1});
+// Ranges of any alignment are copied out of line: that takes much code, and registers.
+template <class Lanes, class Part>
+TND_DEVICE_CALL resident_result
+copy_resident_ragged(Lanes lanes, device_state &state, read_target target, Part part) {
+  return copy_resident<ragged_copy>(lanes, state, resident_tier_of(state), target, part);
 }
 
-// Blocks with a partial warp take the long path.
-TND_DEVICE inline bool read_resident(this_warp, device_state &state, const read_target &target) {
-  return simt::whole_warp::is_possible() &&
-         copy_resident(simt::whole_warp{}, state, target, {simt::constant(state.page_shift), 0, 1});
+template <class Lanes, class Part>
+TND_DEVICE inline resident_result copy_resident_part(Lanes lanes,
+                                                     device_state &state,
+                                                     const resident_tier &tier,
+                                                     const read_target &target,
+                                                     Part part) {
+  if (target.end - target.begin >= resident_size_max)
+    return {false, nullptr, 0};
+  u64 const mixed = reinterpret_cast<u64>(target.buffer) | target.begin | target.end;
+  if ((mixed & 15) != 0)
+    return copy_resident_ragged(lanes, state, target, part);
+  return copy_resident<aligned_copy>(lanes, state, tier, target, part);
 }
 
-// Each warp of a block looks its pages up itself, so that warps wait for nothing but their loads.
-inline constexpr u32 warp_piece_shift = 12;
+// The groups that take this path: blocks with a partial warp do not.
+TND_DEVICE inline bool can_hit(this_thread) {
+  return true;
+}
+template <class Group>
+TND_DEVICE inline bool can_hit(Group) {
+  return simt::whole_warp::is_possible();
+}
 
-TND_DEVICE inline bool read_resident(this_block block,
-                                     device_state &state,
-                                     const read_target &target) {
-  if (!simt::whole_warp::is_possible())
-    return false;
-  u32 const warp_count = block.size() / simt::warp_size;
-  bool const is_copied =
-      copy_resident(simt::whole_warp{},
-                    state,
-                    target,
-                    {warp_piece_shift, block.rank() / simt::warp_size, warp_count});
-  return !simt::block_any(!is_copied);
+TND_DEVICE inline resident_result read_resident(this_thread thread,
+                                                device_state &state,
+                                                const resident_tier &tier,
+                                                const read_target &target) {
+  return copy_resident_part(thread, state, tier, target, whole_range{});
+}
+
+TND_DEVICE inline resident_result read_resident(this_warp,
+                                                device_state &state,
+                                                const resident_tier &tier,
+                                                const read_target &target) {
+  return copy_resident_part(simt::whole_warp{}, state, tier, target, whole_range{});
+}
+
+TND_DEVICE inline resident_result read_resident(this_block block,
+                                                device_state &state,
+                                                const resident_tier &tier,
+                                                const read_target &target) {
+  part_of_block const part{block.rank() / simt::warp_size, block.size() / simt::warp_size};
+  resident_result result = copy_resident_part(simt::whole_warp{}, state, tier, target, part);
+  result.is_copied = !simt::block_any(!result.is_copied);
+  return result;
+}
+
+template <class Group>
+TND_DEVICE inline resident_result read_resident(Group group,
+                                                device_state &state,
+                                                const read_target &target) {
+  if (!can_hit(group))
+    return {false, nullptr, 0};
+  return read_resident(group, state, resident_tier_of(state), target);
+}
+// Only for reads past the tier, on the host executor.
+TND_DEVICE inline bool is_resident_copied(any_group group,
+                                          device_state &state,
+                                          const read_target &target) {
+  if (group.kind() == simt::group_kind::block)
+    return read_resident(this_block{}, state, target).is_copied;
+  return group.kind() == simt::group_kind::thread
+             ? read_resident(this_thread{}, state, target).is_copied
+             : read_resident(this_warp{}, state, target).is_copied;
+}
+
+// The view of the leader, in all threads.
+TND_DEVICE inline read_view share_view(this_thread, read_view view) {
+  return view;
+}
+TND_DEVICE inline read_view share_view(this_warp, read_view view) {
+  return {simt::whole_warp{}.broadcast_pair(view.words)};
+}
+TND_DEVICE inline read_view share_view(this_block block, read_view view) {
+  return {block.broadcast_pair(view.words)};
 }
 
 // Leader only.
-TND_DEVICE inline void count_resident(device_state &state, u32 node, const read_target &target) {
-  u32 const page_shift = simt::constant(state.page_shift);
-  u64 const pages = ((target.end - 1) >> page_shift) - (target.begin >> page_shift) + 1;
-  counters &sums = counters_of(state, node);
+TND_DEVICE inline void count_resident(const resident_result &result,
+                                      u32 node,
+                                      const read_target &target) {
+  u64 const first = target.begin >> result.page_shift;
+  u64 const pages = ((target.end - 1) >> result.page_shift) - first + 1;
+  counters &sums = counters_of(result.counts, node);
   (void)simt::device_word<u64>(sums.device_hits).fetch_add_relaxed(pages);
   (void)simt::device_word<u64>(sums.read_size).fetch_add_relaxed(target.end - target.begin);
 }

@@ -135,10 +135,12 @@ TND_DEVICE inline status read_mapped_row(Reader reader,
   for (u64 position = row.begin; position < row.end;) {
     page_part const part = part_at(state, position, row.end);
     page_request const request = request_for(file, file.mapping, part.page, 1, 0);
-    copy_from_mapping(reader,
-                      state,
-                      request,
-                      {nullptr, row.buffer + (position - row.begin), part.offset, part.size});
+    u8 *const target = row.buffer + (position - row.begin);
+    page_transfer t{state, any_group{simt::kind_of(reader)}, request, part, target};
+    t.plan = {nullptr, target, part.offset, part.size};
+    find_mapped_bytes(t);
+    copy_planned(t);
+    (void)check_copy(t);
     position += part.size;
   }
   if (reader.rank() == 0)
@@ -153,9 +155,10 @@ TND_DEVICE_CALL status read_row(Reader reader,
                                 const range_check &file,
                                 const read_target &row,
                                 u64 deadline_ns) {
-  if (read_resident(reader, state, row)) {
+  resident_result const resident = read_resident(reader, state, row);
+  if (resident.is_copied) {
     if (reader.rank() == 0)
-      count_resident(state, file.node, row);
+      count_resident(resident, file.node, row);
     return status::ok;
   }
   u32 choice = 0;
@@ -166,14 +169,15 @@ TND_DEVICE_CALL status read_row(Reader reader,
     return status::timed_out;
   if (source == row_source::mapping)
     return read_mapped_row(reader, state, file, row);
-  transfer_result const result = read(reader,
-                                      state,
-                                      file,
-                                      row.buffer,
-                                      row.begin,
-                                      row.end - row.begin,
-                                      deadline_ns,
-                                      page_hint::unknown);
+  long_read part{state,
+                 any_group{simt::kind_of(reader)},
+                 file,
+                 row.buffer,
+                 row.begin,
+                 row.end - row.begin,
+                 deadline_ns,
+                 page_hint::unknown};
+  transfer_result const result = read(simt::in_memory(part));
   bool const is_short = result.status == status::ok && result.size < row.end - row.begin;
   return is_short ? status::range : result.status;
 }

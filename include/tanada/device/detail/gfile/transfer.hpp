@@ -87,8 +87,7 @@ TND_DEVICE_CALL inline range_check check_range(
           in_doubt(doubt) || mapped.is_lost};
 }
 
-template <class Group>
-TND_DEVICE inline range_check share(Group group, range_check check) {
+TND_DEVICE inline range_check share(any_group group, range_check check) {
   static_assert(file_count_limit <= 1u << 16 && mapped_range_count < 1u << 16);
   u64 const first =
       group.broadcast(u64(u32(int(check.status))) << 32 | check.mapping << 16 | check.node);
@@ -119,8 +118,7 @@ TND_DEVICE inline u32 memory_mapping(device_state &state, const range_check &fil
 // Copy the bytes of such a file that the page cache holds directly to the caller. They do not go
 // through the tiers, which are no faster. Returns fewer bytes than requested where some are not in
 // memory.
-template <class Group>
-TND_DEVICE inline u64 read_cached(Group group,
+TND_DEVICE inline u64 read_cached(any_group group,
                                   device_state &state,
                                   const range_check &file,
                                   int descriptor,
@@ -137,13 +135,6 @@ TND_DEVICE inline u64 read_cached(Group group,
   }
   return group.broadcast(copied_size);
 }
-
-// The part of one page in a range of bytes.
-struct page_part {
-  u64 page;
-  u64 offset;  // in the page
-  u64 size;
-};
 
 TND_DEVICE inline page_request request_for(const range_check &file,
                                            u32 mapping,
@@ -177,66 +168,57 @@ TND_DEVICE inline u64 pages_before(const device_state &state, u64 page, u64 end)
   return ((end - 1) >> simt::constant(state.page_shift)) - page + 1;
 }
 
-// Copy a part of a page to `target`.
-template <class Group>
-TND_DEVICE inline status read_page_part(Group group,
-                                        device_state &state,
-                                        const page_request &page,
-                                        u8 *target,
-                                        const page_part &range) {
-  page_request const &request = simt::in_memory(page);
-  page_part const &part = simt::in_memory(range);
-  bool const is_whole =
-      part.size == simt::constant(state.page_size) && (reinterpret_cast<u64>(target) & 15) == 0;
-  page_view const view = acquire_page(group, state, request, is_whole ? target : nullptr);
-  if (view.status != status::ok)
-    return view.status;
-  if (!view.delivered && view.frame == tier::no_frame)
-    return read_bypassing_tier(group, state, request, {nullptr, target, part.offset, part.size});
-  group.sync();
-  if (!view.delivered) {
-    simt::copy_from_host(group, target, view.bytes + part.offset, part.size);
-    release_page(group, state, view.frame);
-  }
-  return status::ok;
+// A read of a range on the long path; in memory, as a page_transfer is.
+struct long_read {
+  device_state &state;
+  any_group group;
+  range_check file;
+  u8 *buffer;
+  u64 offset, size;
+  u64 deadline_ns;
+  page_hint hint;  // of the first page
+
+  u64 position = 0, end = 0;  // in the file
+};
+
+// The page at the read's position.
+TND_DEVICE_CALL inline page_transfer page_of(const long_read &r) {
+  page_part const part = part_at(r.state, r.position, r.end);
+  return {r.state,
+          r.group,
+          request_for(r.file,
+                      memory_mapping(r.state, r.file),
+                      part.page,
+                      pages_before(r.state, part.page, r.end),
+                      r.deadline_ns,
+                      r.position == r.offset ? r.hint : page_hint::unknown),
+          part,
+          r.buffer + (r.position - r.offset)};
 }
 
 // On the host executor, the device tier is the same memory as the host tier. Whole pages of a call
 // of at least so many bytes are copied only to the caller: a copy in the device tier would cost as
 // much again, and displace the pages of small reads.
 inline constexpr u64 large_read_size = 1u << 20;
-TND_DEVICE inline bool reads_past_tier(u64 size) {
-  return simt::reads_cached_files && size >= large_read_size;
+TND_DEVICE inline bool reads_past_tier(const long_read &r, const page_transfer &t) {
+  return simt::reads_cached_files && r.end - r.offset >= large_read_size &&
+         t.part.size == simt::constant(r.state.page_size);
 }
 
-// Copy a whole page to `target` from the device tier, if it is there, and otherwise past it.
-template <class Group>
-TND_DEVICE inline status read_page_past_tier(Group group,
-                                             device_state &state,
-                                             const page_request &request,
-                                             u8 *target) {
-  u64 const page_size = simt::constant(state.page_size),
-            begin = request.page_index << simt::constant(state.page_shift);
-  read_target const page{u32(request.key >> tier::page_bits), target, begin, begin + page_size};
-  if (!read_resident(group, state, page))
-    return read_bypassing_tier(group, state, request, {nullptr, target, 0, page_size});
-  if (group.rank() == 0)
-    count(&counters::device_hits, state, request.node);
-  return status::ok;
-}
-
-// `call_size`: bytes of the whole call.
-template <class Group>
-TND_DEVICE inline status read_page(Group group,
-                                   device_state &state,
-                                   const page_request &request,
-                                   u8 *target,
-                                   const page_part &part,
-                                   u64 call_size) {
-  bool const is_whole = part.size == simt::constant(state.page_size);
-  return is_whole && reads_past_tier(call_size)
-             ? read_page_past_tier(group, state, request, target)
-             : read_page_part(group, state, request, target, part);
+// Copy a whole page to the target from the device tier, if it is there, and otherwise past it.
+TND_DEVICE inline status read_page_past_tier(page_transfer &t) {
+  u64 const begin = t.request.page_index << simt::constant(t.state.page_shift);
+  read_target const page{
+      u32(t.request.key >> tier::page_bits), t.target, begin, begin + t.part.size};
+  if (is_resident_copied(t.group, t.state, page)) {
+    if (is_leader(t))
+      count(&counters::device_hits, t.state, t.request.node);
+    return status::ok;
+  }
+  t.location.source = page_source::no_frame;
+  plan_copy(t);
+  fetch_page(t);
+  return t.code;
 }
 
 // Where a read that begins in the file ends.
@@ -245,44 +227,38 @@ TND_DEVICE inline u64 end_of(const range_check &file, u64 offset, u64 size) {
   return offset + (size < rest ? size : rest);
 }
 
-template <class Group>
-TND_DEVICE inline transfer_result read(Group group,
-                                       device_state &state,
-                                       const range_check &file,
-                                       void *buffer,
-                                       u64 offset,
-                                       u64 size,
-                                       u64 deadline_ns,
-                                       page_hint first_hint) {
-  if (offset >= file.file_size)
+// Copy bytes of such a file that the page cache holds; see read_cached().
+TND_DEVICE inline void read_cached(long_read &r) {
+  int const descriptor = cached_descriptor(r.state, r.file.mapping);
+  r.position += read_cached(r.group,
+                            r.state,
+                            r.file,
+                            descriptor,
+                            r.buffer + (r.position - r.offset),
+                            r.position,
+                            r.end - r.position);
+}
+
+TND_DEVICE inline transfer_result read(long_read &r) {
+  if (r.offset >= r.file.file_size)
     return {status::ok, 0};
-  u64 const end = end_of(file, offset, size);
-  u64 position = offset;
-  int const descriptor = cached_descriptor(state, file.mapping);
-  while (position < end) {
-    u8 *target = static_cast<u8 *>(buffer) + (position - offset);
-    u64 const cached =
-        read_cached(group, state, file, descriptor, target, position, end - position);
-    position += cached;
-    target += cached;
-    if (position == end)
+  r.position = r.offset;
+  r.end = end_of(r.file, r.offset, r.size);
+  for (;;) {
+    read_cached(r);
+    if (r.position == r.end)
       break;
-    page_part const part = part_at(state, position, end);
-    page_request const request = request_for(file,
-                                             memory_mapping(state, file),
-                                             part.page,
-                                             pages_before(state, part.page, end),
-                                             deadline_ns,
-                                             position == offset ? first_hint : page_hint::unknown);
-    status const code = read_page(group, state, request, target, part, end - offset);
+    page_transfer page = page_of(r);
+    page_transfer &t = simt::in_memory(page);
+    status const code = reads_past_tier(r, t) ? read_page_past_tier(t) : transfer_page(t);
     if (code != status::ok)
-      return {code, position - offset};
-    position += part.size;
+      return {code, r.position - r.offset};
+    r.position += t.part.size;
   }
-  if (group.rank() == 0)
-    count(&counters::read_size, state, file.node, end - offset);
-  group.sync();
-  return {status::ok, end - offset};
+  if (r.group.rank() == 0)
+    count(&counters::read_size, r.state, r.file.node, r.end - r.offset);
+  r.group.sync();
+  return {status::ok, r.end - r.offset};
 }
 
 // Leader only: the file now extends to `size` at least. The answer of `ticket` holds the view that
@@ -332,8 +308,7 @@ TND_DEVICE inline rpc::reply request_write(
 }
 
 // Write one page's part into a host frame that the host pins for this request.
-template <class Group>
-TND_DEVICE inline status write_page(Group group,
+TND_DEVICE inline status write_page(any_group group,
                                     device_state &state,
                                     const page_request &request,
                                     const u8 *source,
@@ -368,8 +343,7 @@ TND_DEVICE inline status write_page(Group group,
   return code;
 }
 
-template <class Group>
-TND_DEVICE inline transfer_result write(Group group,
+TND_DEVICE inline transfer_result write(any_group group,
                                         device_state &state,
                                         const range_check &file,
                                         const void *buffer,
@@ -437,34 +411,25 @@ struct map_outcome {
   u64 size;
 };
 
-template <class Group>
 TND_DEVICE inline map_outcome map(
-    Group group, device_state &state, const range_check &file, u64 offset, u64 deadline_ns) {
+    any_group group, device_state &state, const range_check &file, u64 offset, u64 deadline_ns) {
   if (offset >= file.file_size)
     return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift),
             begin = page << simt::constant(state.page_shift);
-  page_view const view = acquire_page(group,
-                                      state,
-                                      {file.node,
-                                       memory_mapping(state, file),
-                                       tier::page_key(file.file_key, page),
-                                       page,
-                                       1,
-                                       file.file_size,
-                                       file.epoch,
-                                       deadline_ns,
-                                       true},
-                                      nullptr);
+  page_request request =
+      request_for(file, memory_mapping(state, file), page, 1, deadline_ns, page_hint::unknown);
+  request.must_pin = true;
+  page_transfer pinned{state, group, request, {page, 0, 0}, nullptr};
+  page_transfer &t = simt::in_memory(pinned);
+  status const code = transfer_page(t);
   group.sync();
-  if (view.status != status::ok)
-    return {view.status, nullptr, 0};
-  if (view.frame == tier::no_frame)
-    return {status::busy, nullptr, 0};
+  if (code != status::ok)
+    return {code, nullptr, 0};
   if (group.rank() == 0)
-    (void)simt::device_word<u32>(state.gmap_counts[view.frame]).fetch_add_relaxed(1);
+    (void)simt::device_word<u32>(state.gmap_counts[t.location.frame]).fetch_add_relaxed(1);
   u64 const rest = file.file_size - begin;
-  return {status::ok, view.bytes, rest < state.page_size ? rest : state.page_size};
+  return {status::ok, frame_bytes(t), rest < state.page_size ? rest : state.page_size};
 }
 
 TND_DEVICE_CALL inline status unmap(device_state &state, const u8 *bytes) {

@@ -93,9 +93,10 @@ struct ring_ref {
 
   // Claim a slot for one request. Returns no_slot if none came free before the deadline. Called by
   // one thread of a group.
-  TND_DEVICE ticket claim(u64 deadline_ns) const {
+  TND_DEVICE_CALL ticket claim(u64 deadline_ns) const {
     u32 const home = home_slot();
     for (;;) {
+      TND_NO_UNROLL
       for (u32 i = 0; i < slot_count; i++) {
         ticket const claimed = try_claim((home + i) % slot_count, i == 0);
         if (claimed.slot != no_slot)

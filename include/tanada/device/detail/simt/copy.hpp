@@ -48,6 +48,54 @@ TND_DEVICE inline T constant(const T &object) {
 #endif
 }
 
+// As constant(), but the load is issued here, not where its value is needed: loads that precede a
+// branch then overlap with those after it.
+template <class T>
+TND_DEVICE inline T constant_now(const T &object) {
+#if TND_ON_DEVICE
+  static_assert(sizeof(T) % 4 == 0);
+  constexpr u32 width = sizeof(T) % 8 == 0 && alignof(T) >= 8 ? 8 : 4;
+  T copy;
+#  pragma unroll
+  for (u32 i = 0; i < sizeof(T) / width; i++) {
+    u64 const addr = __cvta_generic_to_global(&object) + i * width;
+    if constexpr (width == 8)
+      asm volatile("ld.global.nc.u64 %0, [%1];"
+                   : "=l"(reinterpret_cast<u64 *>(&copy)[i])
+                   : "l"(addr));
+    else
+      asm volatile("ld.global.nc.u32 %0, [%1];"
+                   : "=r"(reinterpret_cast<u32 *>(&copy)[i])
+                   : "l"(addr));
+  }
+  return copy;
+#else
+  return object;
+#endif
+}
+
+// As constant_now(), for an object of 8 bytes at a 16-byte boundary and the one after it: one load,
+// which the compiler does not divide to move a part behind a branch.
+template <class First, class Second>
+TND_DEVICE inline void load_neighbors(const First &first,
+                                      const Second &second,
+                                      First &first_value,
+                                      Second &second_value) {
+  static_assert(sizeof(First) == 8 && sizeof(Second) <= 8);
+#if TND_ON_DEVICE
+  (void)second;
+  u64 words[2];
+  asm volatile("ld.global.nc.v2.u64 {%0, %1}, [%2];"
+               : "=l"(words[0]), "=l"(words[1])
+               : "l"(__cvta_generic_to_global(&first)));
+  first_value = from_word<First>(words[0]);
+  second_value = from_word<Second>(words[1]);
+#else
+  first_value = first;
+  second_value = second;
+#endif
+}
+
 // As fence_loads(), among threads of the device. On sm_90 it only empties the multiprocessor's
 // cache, and does not wait for stores.
 TND_DEVICE inline void fence_device_loads() {
@@ -96,7 +144,8 @@ inline u64 read_cached(int descriptor, void *target, u64 size, u64 offset) {
 }
 #endif
 
-// The work of fill_frame(). Sizes in bytes; `size` is at most `frame_size`, a multiple of 16.
+// The work of fill_frame(). Sizes in bytes; `size` is at most `frame_size`, a multiple of 16 and
+// less than 2 GiB.
 struct frame_fill {
   u8 *frame;          // aligned to 16 bytes
   u8 *second_target;  // gets the same bytes, aligned likewise; nullptr: none
@@ -165,42 +214,46 @@ struct word_of<1> {
 
 enum class side { neither, source, target };
 
+template <u32 Width, side Shared>
+__device__ inline auto load_word(const typename word_of<Width>::type *addr) {
+  if constexpr (Shared == side::source)
+    return word_of<Width>::load(addr);
+  else
+    return *addr;
+}
+template <u32 Width, side Shared>
+__device__ inline void store_word(typename word_of<Width>::type *addr,
+                                  typename word_of<Width>::type value) {
+  if constexpr (Shared == side::target)
+    word_of<Width>::store(addr, value);
+  else
+    *addr = value;
+}
+
 template <u32 Width, side Shared, u32 Unroll = Width >= 8 ? 4 : 2>
 __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 words) {
   using word = typename word_of<Width>::type;
-  word *output = reinterpret_cast<word *>(target);
-  const word *input = reinterpret_cast<const word *>(source);
-  auto load = [](const word *addr) {
-    if constexpr (Shared == side::source)
-      return word_of<Width>::load(addr);
-    else
-      return *addr;
-  };
-  auto store = [](word *addr, word value) {
-    if constexpr (Shared == side::target)
-      word_of<Width>::store(addr, value);
-    else
-      *addr = value;
-  };
-  u64 i = rank, loaded = i, stored = i;
+  word *output = reinterpret_cast<word *>(target) + rank;
+  const word *input = reinterpret_cast<const word *>(source) + rank;
+  const word *const end = reinterpret_cast<const word *>(source) + words;
   // This many loads are in flight before the first store waits; host memory has a high latency.
-  // Indices advance by additions, which take few registers.
+  // Pointers advance by additions, which take few registers.
   constexpr u32 unroll = Shared != side::source ? 4 : Unroll;
 #  pragma unroll 1
-  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+  while (input + u64(unroll - 1) * count < end) {
     word values[unroll];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++, loaded += count)
-      values[k] = load(input + loaded);
+    for (u32 k = 0; k < unroll; k++)
+      values[k] = load_word<Width, Shared>(input + u64(k) * count);
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++, stored += count) {
-      store(output + stored, values[k]);
-    }
+    for (u32 k = 0; k < unroll; k++)
+      store_word<Width, Shared>(output + u64(k) * count, values[k]);
+    input += u64(unroll) * count;
+    output += u64(unroll) * count;
   }
 #  pragma unroll 1
-  for (; i < words; i += count) {
-    store(output + i, load(input + i));
-  }
+  for (; input < end; input += count, output += count)
+    store_word<Width, Shared>(output, load_word<Width, Shared>(input));
 }
 
 // Copy whole words of `width` bytes.
@@ -217,37 +270,54 @@ __device__ inline void copy_words_of(
     copy_words<1, Shared>(rank, count, target, source, words);
 }
 
+// As copy_words(), for fewer than 16 bytes.
+template <u32 Width, side Shared>
+__device__ inline void copy_few_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  using word = word_of<Width>;
+#  pragma unroll 1
+  for (u32 i = rank * Width; i < u32(size); i += count * Width) {
+    auto *const output = reinterpret_cast<typename word::type *>(target + i);
+    auto const value = word::load(reinterpret_cast<const typename word::type *>(source + i));
+    if constexpr (Shared == side::target)
+      word::store(output, value);
+    else
+      *output = value;
+  }
+}
+
+// A head or a tail. `has_words`: it consists of words of 8 bytes, aligned on both sides.
+template <side Shared>
+__device__ inline void copy_end(
+    bool has_words, u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+  if (has_words)
+    copy_few_words<8, Shared>(rank, count, target, source, size);
+  else
+    copy_few_words<1, Shared>(rank, count, target, source, size);
+}
+
 // Any alignment: a head and a tail of bytes around words as wide as both sides allow. So an aligned
 // word of 8 bytes is never torn by a concurrent writer.
 template <side Shared>
 __device__ __noinline__ void copy_ragged(
     u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
-  u32 const width = skew == 0 ? 16 : skew == 8 ? 8 : (skew & 3) == 0 ? 4 : 1;
-  if (width > 1) {
-    u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
-    if (head > size)
-      head = size;
-    // The head may be the whole copy; its end is then not aligned.
-    if (width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0)
-      copy_words<8, Shared>(rank, count, target, source, head / 8);
-    else
-      copy_words<1, Shared>(rank, count, target, source, head);
-    target += head;
-    source += head;
-    size -= head;
-  }
-  u64 const words = size / width, whole = words * width;
+  u32 const shift = skew == 0 ? 4 : skew == 8 ? 3 : (skew & 3) == 0 ? 2 : 0, width = 1u << shift;
+  u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
+  if (head > size)
+    head = size;
+  // The head may be the whole copy; its end is then not aligned.
+  bool const has_words = width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0;
+  copy_end<Shared>(has_words, rank, count, target, source, head);
+  target += head;
+  source += head;
+  size -= head;
+  u64 const words = size >> shift, whole = words << shift, rest = size - whole;
   copy_words_of<Shared>(width, rank, count, target, source, words);
-  u64 const rest = size - whole;
-  if (width >= 8 && rest == 8)
-    copy_words<8, Shared>(rank, count, target + whole, source + whole, 1);
-  else
-    copy_words<1, Shared>(rank, count, target + whole, source + whole, rest);
+  copy_end<Shared>(width >= 8 && rest == 8, rank, count, target + whole, source + whole, rest);
 }
 
 template <side Shared>
-__device__ inline void copy_bytes_inline(
+__device__ __noinline__ void copy_bytes(
     u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const mixed = reinterpret_cast<u64>(target) | reinterpret_cast<u64>(source) | size;
   if ((mixed & 15) == 0)
@@ -256,10 +326,28 @@ __device__ inline void copy_bytes_inline(
     copy_ragged<Shared>(rank, count, target, source, size);
 }
 
-template <side Shared>
-__device__ __noinline__ void copy_bytes(
-    u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
-  copy_bytes_inline<Shared>(rank, count, target, source, size);
+// Both sides and the size are multiples of 16; the source may be changing.
+__device__ inline void copy_lines(u32 rank, u32 count, u8 *target, const u8 *source, u32 size) {
+  using word = word_of<16>;
+  // A warp has a page of 4 KiB in flight at once.
+  constexpr u32 unroll = 8;
+  u32 const stride = count * 16;
+  u32 offset = rank * 16;
+#  pragma unroll 1
+  for (; offset + (unroll - 1) * stride < size; offset += unroll * stride) {
+    ulonglong2 values[unroll];
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      values[k] =
+          word::load(reinterpret_cast<const ulonglong2 *>(source + offset + u64(k) * stride));
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      *reinterpret_cast<ulonglong2 *>(target + offset + u64(k) * stride) = values[k];
+  }
+#  pragma unroll 1
+  for (; offset < size; offset += stride)
+    *reinterpret_cast<ulonglong2 *>(target + offset) =
+        word::load(reinterpret_cast<const ulonglong2 *>(source + offset));
 }
 
 // Streaming stores: the target is global memory, usually another device's.
@@ -298,6 +386,7 @@ __device__ inline ulonglong2 load_part(const u8 *source, u64 size) {
   if (size == 0)
     return value;
   if ((reinterpret_cast<u64>(source) & 15) != 0) {
+#  pragma unroll 1
     for (u32 i = 0; i < 16 && i < size; i++)
       (i < 8 ? value.x : value.y) |= u64(word_of<1>::load(source + i)) << i % 8 * 8;
     return value;
@@ -312,38 +401,44 @@ __device__ inline ulonglong2 load_part(const u8 *source, u64 size) {
   return value;
 }
 
-// Fill words of the source while at least `unroll` are to be copied by this thread. Returns its
-// next word. Pointers advance by a stride, which takes few registers.
-__device__ inline u64 fill_whole_words(u32 rank, u32 count, const frame_fill &fill, u64 words) {
-  u64 i = rank, offset = u64(rank) * 16, stored = offset;
-  u64 const stride = u64(count) * 16;
+// Fill words of the source, whose first `size` bytes are whole, while at least `unroll` are to be
+// copied by this thread. Returns the offset of its next word.
+__device__ inline u32 fill_whole_words(u32 rank, u32 count, const frame_fill &fill, u32 size) {
   constexpr u32 unroll = 8;
+  const u8 *const source = fill.source;
+  u8 *const frame = fill.frame;
+  u8 *const second = fill.second_target;
+  u32 const stride = count * 16;
+  u32 offset = rank * 16;
 #  pragma unroll 1
-  for (; i + u64(unroll - 1) * count < words; i += u64(unroll) * count) {
+  for (; offset + (unroll - 1) * stride < size; offset += unroll * stride) {
     ulonglong2 values[unroll];
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++, offset += stride)
-      values[k] = word_of<16>::load(reinterpret_cast<const ulonglong2 *>(fill.source + offset));
+    for (u32 k = 0; k < unroll; k++)
+      values[k] =
+          word_of<16>::load(reinterpret_cast<const ulonglong2 *>(source + offset + k * stride));
 #  pragma unroll
-    for (u32 k = 0; k < unroll; k++, stored += stride) {
-      word_of<16>::store(reinterpret_cast<ulonglong2 *>(fill.frame + stored), values[k]);
-      if (fill.second_target != nullptr)
-        *reinterpret_cast<ulonglong2 *>(fill.second_target + stored) = values[k];
-    }
+    for (u32 k = 0; k < unroll; k++)
+      word_of<16>::store(reinterpret_cast<ulonglong2 *>(frame + offset + k * stride), values[k]);
+    if (second == nullptr)
+      continue;
+#  pragma unroll
+    for (u32 k = 0; k < unroll; k++)
+      *reinterpret_cast<ulonglong2 *>(second + offset + k * stride) = values[k];
   }
-  return i;
+  return offset;
 }
 
 __device__ __noinline__ void fill_frame(u32 rank, u32 count, const frame_fill &fill) {
   bool const is_aligned = (reinterpret_cast<u64>(fill.source) & 15) == 0;
-  u64 i = fill_whole_words(rank, count, fill, is_aligned ? fill.size / 16 : 0);
+  u32 offset = fill_whole_words(rank, count, fill, is_aligned ? u32(fill.size) / 16 * 16 : 0);
 #  pragma unroll 1
-  for (; i < fill.frame_size / 16; i += count) {
-    u64 const rest = i * 16 < fill.size ? fill.size - i * 16 : 0;
-    ulonglong2 const value = load_part(fill.source + i * 16, rest);
-    word_of<16>::store(reinterpret_cast<ulonglong2 *>(fill.frame) + i, value);
+  for (; offset < fill.frame_size; offset += count * 16) {
+    u64 const rest = offset < fill.size ? fill.size - offset : 0;
+    ulonglong2 const value = load_part(fill.source + offset, rest);
+    word_of<16>::store(reinterpret_cast<ulonglong2 *>(fill.frame + offset), value);
     if (fill.second_target != nullptr)
-      reinterpret_cast<ulonglong2 *>(fill.second_target)[i] = value;
+      *reinterpret_cast<ulonglong2 *>(fill.second_target + offset) = value;
   }
 }
 
@@ -398,9 +493,12 @@ TND_DEVICE inline void copy_bytes(u32 rank, u32 count, u8 *target, const u8 *sou
   }
 }
 
+TND_DEVICE inline void copy_lines(u32 rank, u32 count, u8 *target, const u8 *source, u32 size) {
+  copy_bytes<side::source>(rank, count, target, source, size);
+}
+
 template <side Shared>
-TND_DEVICE inline void copy_bytes_inline(
-    u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+TND_DEVICE inline void copy_ragged(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   copy_bytes<Shared>(rank, count, target, source, size);
 }
 
@@ -450,12 +548,17 @@ TND_DEVICE inline void copy_from_host(Group group, void *target, const void *sou
       group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 
-// As copy_from_host(), inlined where both sides are aligned to 16 bytes: for a caller that has
-// little else to do.
+// As copy_from_host(), where both sides and the size are multiples of 16. Inlined: for a caller
+// that has little else to do.
 template <class Group>
-TND_DEVICE inline void copy_at_once(Group group, void *target, const void *source, u64 size) {
-  detail::copy_bytes_inline<detail::side::source>(
-      group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
+TND_DEVICE inline void copy_lines(Group group, u8 *target, const u8 *source, u32 size) {
+  detail::copy_lines(group.rank(), group.size(), target, source, size);
+}
+
+// As copy_from_host(), with fewer loads in flight.
+template <class Group>
+TND_DEVICE inline void copy_ragged(Group group, u8 *target, const u8 *source, u64 size) {
+  detail::copy_ragged<detail::side::source>(group.rank(), group.size(), target, source, size);
 }
 
 template <class Group>

@@ -2,58 +2,54 @@
 // copies the bytes and then calls table_ref::is_unchanged().
 #pragma once
 
+#include "../simt/any_group.hpp"
 #include "../simt/copy.hpp"
 #include "table.hpp"
 
 namespace tanada::tier {
 
 // begin() issues the loads where it can, so that they overlap with other work. The result of
-// finish() is valid at least in the leader (rank 0), and in every lane of a warp.
-template <class Group, simt::scope Scope>
-struct group_lookup {
-  TND_DEVICE void begin(Group, const table_ref<Scope> &, u64) {}
-  TND_DEVICE peek_result finish(Group group, const table_ref<Scope> &table, u64 key) const {
-    return group.rank() == 0 ? table.peek(key) : peek_result{no_frame, 0};
+// finish() is valid at least in the leader (rank 0).
+//
+// A group that has a whole warp looks up by its first warp, of which each lane loads one way.
+template <simt::scope Scope>
+class group_lookup {
+ public:
+  TND_DEVICE void begin(simt::any_group group, const table_ref<Scope> &table, u64 key) {
+    if (has_warp(group) && group.rank() < simt::warp_size)
+      load_way(table, key);
   }
-};
-
-// Each lane of a warp loads one way; in a partial warp each of a few lanes loads several.
-template <class Warp, simt::scope Scope>
-struct warp_lookup {
-  peek_result entry{no_frame, 0};
-
-  TND_DEVICE void begin(Warp warp, const table_ref<Scope> &table, u64 key) {
-    u32 const first = table.set_of(key) * table.shape.ways, lanes = warp.size();
-    TND_NO_UNROLL
-    for (u32 way = warp.rank(); way < table.shape.ways; way += lanes) {
-      u32 version = 0;
-      if (table.is_match(first + way, key, version))
-        entry = {first + way, version};
-    }
+  TND_DEVICE peek_result finish(simt::any_group group,
+                                const table_ref<Scope> &table,
+                                u64 key) const {
+    if (!has_warp(group))
+      return group.rank() == 0 ? table.peek(key) : peek_result{no_frame, 0};
+    return group.rank() < simt::warp_size ? choose() : peek_result{no_frame, 0};
   }
-  TND_DEVICE peek_result finish(Warp warp, const table_ref<Scope> &, u64) const {
-    u32 const lanes = warp.mask();
-    u32 const matches = simt::ballot(lanes, entry.frame != no_frame);
+
+ private:
+  static_assert(ways_max <= simt::warp_size);
+
+  TND_DEVICE static bool has_warp(simt::any_group group) {
+    return group.size() >= simt::warp_size && simt::whole_warp::is_possible();
+  }
+  TND_DEVICE void load_way(const table_ref<Scope> &table, u64 key) {
+    u32 const lane = simt::whole_warp{}.rank();
+    u32 const frame = table.set_of(key) * table.shape.ways + lane;
+    u32 version = 0;
+    if (lane < table.shape.ways && table.is_match(frame, key, version))
+      entry_ = {frame, version};
+  }
+  TND_DEVICE peek_result choose() const {
+    u32 const lanes = simt::whole_warp{}.mask();
+    u32 const matches = simt::ballot(lanes, entry_.frame != no_frame);
     if (matches == 0)
       return {no_frame, 0};
     u32 const lane = simt::first_bit(matches);
-    return {simt::shuffle(lanes, entry.frame, lane), simt::shuffle(lanes, entry.version, lane)};
+    return {simt::shuffle(lanes, entry_.frame, lane), simt::shuffle(lanes, entry_.version, lane)};
   }
-};
 
-template <simt::scope Scope>
-struct group_lookup<this_warp, Scope> : warp_lookup<this_warp, Scope> {};
-
-template <simt::scope Scope>
-struct group_lookup<simt::whole_warp, Scope> : warp_lookup<simt::whole_warp, Scope> {
-  static_assert(ways_max <= simt::warp_size);
-
-  TND_DEVICE void begin(simt::whole_warp warp, const table_ref<Scope> &table, u64 key) {
-    u32 const lane = warp.rank(), frame = table.set_of(key) * table.shape.ways + lane;
-    u32 version = 0;
-    if (lane < table.shape.ways && table.is_match(frame, key, version))
-      this->entry = {frame, version};
-  }
+  peek_result entry_{no_frame, 0};  // of this lane's way
 };
 
 }  // namespace tanada::tier

@@ -289,9 +289,12 @@ struct table_ref {
   // word may be of different moments, which is_unchanged() detects. The caller puts
   // simt::fence_loads() between its reads and is_unchanged().
   TND_HD bool is_match(u32 frame, u64 key, u32 &version) const {
-    simt::word_pair const entry = simt::load_pair<Scope>(entries[frame].words);
-    version = word::version(entry.second);
-    return (entry.first == key) & word::is_readable(entry.second);
+    return is_match(entries[frame], key, version);
+  }
+  TND_HD static bool is_match(page_entry &entry, u64 key, u32 &version) {
+    simt::word_pair const loaded = simt::load_pair<Scope>(entry.words);
+    version = word::version(loaded.second);
+    return (loaded.first == key) & word::is_readable(loaded.second);
   }
 
   // Check, after the bytes were copied, that they were those of `key`. A frame that was given to
@@ -392,7 +395,8 @@ struct table_ref {
     u64 const hash = key * 0x9E3779B97F4A7C15ull;
     u32 const stretch = (i + u32(hash >> 48)) % count;
     u32 const distance = 1 + stretch * length + u32(hash >> (8 + stretch)) % length;
-    return u32((u64(set) + distance) % shape.set_count);
+    u64 const sum = u64(set) + distance;  // less than twice the number of sets
+    return u32(sum < shape.set_count ? sum : sum - shape.set_count);
   }
 
   TND_HD bool try_lock(u32 set) const {
@@ -410,11 +414,12 @@ struct table_ref {
   TND_HD_CALL bool search_strays(u32 set, u64 key) const {
     for (u32 i = 0; i < stray_count(); i++) {
       u32 const first = stray_set(set, key, i) * shape.ways;
-      simt::word_pair loaded[ways_max];
-      load_set(first, loaded);
-      for (u32 way = 0; way < shape.ways; way++)
-        if (loaded[way].first == key && !is_vacant(loaded[way].second))
+      TND_NO_UNROLL
+      for (u32 way = 0; way < shape.ways; way++) {
+        simt::word_pair const loaded = simt::load_pair<Scope>(entries[first + way].words);
+        if (loaded.first == key && !is_vacant(loaded.second))
           return true;
+      }
     }
     return false;
   }
