@@ -45,7 +45,7 @@ TND_DEVICE inline bool is_unanswered(status code, const rpc::reply &reply) {
 }
 
 // Leader only. If the view is in doubt, replace it with the host's view.
-TND_DEVICE_CALL inline status refresh_view(device_state &state, u32 number, u64 deadline_ns) {
+TND_DEVICE inline status refresh_view(device_state &state, u32 number, u64 deadline_ns) {
   node &file_node = state.nodes[number];
   u64 const doubt = simt::device_word<u64>(file_node.doubt).load_acquire();
   u32 const file_key = u32(simt::device_word<u64>(file_node.view).load_relaxed() >> 32);

@@ -53,9 +53,9 @@ struct range_call {
 
 // Leader only. Check the range, with the host's view of the file where the local one is in doubt. A
 // gwrite gets the host's view with its frame anyway.
-TND_DEVICE_CALL inline range_check check_view(device_state &state,
-                                              const range_call &call,
-                                              u64 deadline_ns) {
+TND_DEVICE inline range_check check_view(device_state &state,
+                                         const range_call &call,
+                                         u64 deadline_ns) {
   range_check const result = check_range(state, call.fd, call.offset, call.size, call.dir);
   if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
     return result;
@@ -187,15 +187,21 @@ TND_DEVICE inline u64 read_at_once(
 }
 
 TND_DEVICE_CALL inline transfer_result write_range(
-    any_group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
-  range_call const call{fd, offset, size, direction::write, site::write};
-  u64 const deadline_ns = leader_deadline(group, files);
-  range_check const file = begin_range(group, files, call, buffer, deadline_ns);
+    simt::group_kind kind, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
+  range_call values{fd, offset, size, direction::write, site::write};
+  gfile_ref ref = files;
+  range_call &call = simt::in_memory(values);
+  gfile_ref &instance = simt::in_memory(ref);
+  any_group const group{kind};
+  u64 const deadline_ns = leader_deadline(group, instance);
+  range_check const file = begin_range(group, instance, call, buffer, deadline_ns);
   transfer_result result{file.status, 0};
-  if (file.status == status::ok)
-    result =
-        write(group, state_of(files), simt::in_memory(file), buffer, offset, size, deadline_ns);
-  end_range(group, files, simt::in_memory(call), result.status);
+  if (file.status == status::ok) {
+    const u8 *const bytes = static_cast<const u8 *>(buffer);
+    long_write range{state_of(instance), group, file, bytes, call.offset, call.size, deadline_ns};
+    result = write(simt::in_memory(range));
+  }
+  end_range(any_group{kind}, instance, call, result.status);
   return result;
 }
 
@@ -325,7 +331,7 @@ gwrite(Group group, gfile_ref files, int fd, const void *buffer, u64 offset, u64
   namespace d = gfile::device;
   simt::call_name const call_scope{"gwrite"};
   d::transfer_result const result =
-      d::write_range(simt::any_group{simt::kind_of(group)}, files, fd, buffer, offset, size);
+      d::write_range(simt::kind_of(group), files, fd, buffer, offset, size);
   return {result.status, result.size};
 }
 

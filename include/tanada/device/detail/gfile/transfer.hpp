@@ -261,115 +261,109 @@ TND_DEVICE inline transfer_result read(long_read &r) {
   return {status::ok, r.end - r.offset};
 }
 
-// Leader only: the file now extends to `size` at least. The answer of `ticket` holds the view that
+// A write of a range; in memory, as a page_transfer is.
+struct long_write {
+  device_state &state;
+  any_group group;
+  range_check file;
+  const u8 *buffer;
+  u64 offset, size;
+  u64 deadline_ns;
+
+  u64 position = 0, end = 0;                                    // in the file
+  page_part part{};                                             // the bytes at the position
+  rpc::ticket ticket{rpc::no_slot, 0};                          // leader
+  rpc::reply reply{tanada::status::timed_out, rpc::no_answer};  // equal in all threads
+};
+
+// Leader only: the file now extends to the end of the part at least. The answer holds the view that
 // the bytes belong to, which may be newer than the caller's. Reads ordered after this call must see
 // that view. Returns its file key.
-TND_DEVICE inline u32 grow_by_write(device_state &state,
-                                    const page_request &request,
-                                    rpc::ticket ticket,
-                                    u64 size) {
+TND_DEVICE_CALL inline u32 grow_by_write(const long_write &w) {
+  device_state &state = w.state;
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
     words[i] =
-        simt::system_word<u64>(const_cast<u64 &>(state.ring.words(ticket)[i])).load_relaxed();
+        simt::system_word<u64>(const_cast<u64 &>(state.ring.words(w.ticket)[i])).load_relaxed();
   file_view const view{u32(words[0]), u32(words[1]), words[2]};
-  node &file_node = simt::constant(state.nodes)[request.node];
+  node &file_node = simt::constant(state.nodes)[w.file.node];
   if (u32(simt::device_word<u64>(file_node.view).load_acquire()) != view.epoch)
     adopt_view(file_node, view);
-  grow(file_node, view.epoch, size);
+  grow(file_node, view.epoch, w.position + w.part.size);
   return view.file_key;
 }
 
 // Leader only: invalidate the cached page, because its bytes in the view with `file_key` have
 // changed.
-TND_DEVICE inline void announce_write(device_state &state,
-                                      const page_request &request,
-                                      u32 file_key) {
-  u64 const key = tier::page_key(file_key, request.page_index);
-  state.device_table.invalidate(key);
-  if (key != request.key)
-    state.device_table.invalidate(request.key);
+TND_DEVICE_CALL inline void announce_write(const long_write &w, u32 file_key) {
+  w.state.device_table.invalidate(tier::page_key(file_key, w.part.page));
+  if (file_key != w.file.file_key)
+    w.state.device_table.invalidate(tier::page_key(w.file.file_key, w.part.page));
 }
 
-// Leader only: request a host frame for the bytes from `begin` to `end` of the page.
-TND_DEVICE inline rpc::reply request_write(
-    device_state &state, const page_request &request, u64 begin, u64 end, rpc::ticket &ticket) {
-  ticket = state.ring.claim(request.deadline_ns);
-  if (ticket.slot == rpc::no_slot)
-    return {status::timed_out, rpc::no_answer};
-  rpc::request &body = state.ring.body(ticket);
-  body.op = u32(op::write);
-  body.file = request.node;
-  body.words[0] = request.page_index;
-  body.words[1] = begin;
-  body.words[2] = end;
-  state.ring.post(ticket);
-  return state.ring.wait(ticket, request.deadline_ns);
-}
-
-// Write one page's part into a host frame that the host pins for this request.
-TND_DEVICE inline status write_page(any_group group,
-                                    device_state &state,
-                                    const page_request &request,
-                                    const u8 *source,
-                                    u64 begin,
-                                    u64 end) {
-  rpc::ticket ticket{rpc::no_slot, 0};
-  rpc::reply reply{status::timed_out, rpc::no_answer};
-  if (group.rank() == 0)
-    reply = request_write(state, request, begin, end, ticket);
-  u64 const packed = group.broadcast(u64(reply.value) << 32 | u32(int(reply.code)));
-  status const code = status(int(u32(packed)));
-  u32 const frame = u32(packed >> 32);
-  if (code == status::ok) {
-    simt::copy_to_host(group,
-                       simt::constant(state.host_frames) +
-                           (u64(frame) << simt::constant(state.page_shift)) + begin,
-                       source,
-                       end - begin);
-    // A reader that places the page in the device tier and does not see the new size is found by
-    // `announce_write()`.
-    u64 const size = (request.page_index << simt::constant(state.page_shift)) + end;
-    u32 file_key = 0;
-    if (group.rank() == 0)
-      file_key = grow_by_write(state, request, ticket, size);
-    simt::fence_system();
-    group.sync();
-    if (group.rank() == 0)
-      announce_write(state, request, file_key);
+// Request a host frame for the part, which the host pins for this request, and wait for it.
+TND_DEVICE_CALL inline void request_write(long_write &w) {
+  w.part = part_at(w.state, w.position, w.end);
+  if (w.group.rank() == 0) {
+    w.ticket = w.state.ring.claim(w.deadline_ns);
+    w.reply = {status::timed_out, rpc::no_answer};
+    if (w.ticket.slot != rpc::no_slot) {
+      rpc::request &body = w.state.ring.body(w.ticket);
+      body.op = u32(op::write);
+      body.file = w.file.node;
+      body.words[0] = w.part.page;
+      body.words[1] = w.part.offset;
+      body.words[2] = w.part.offset + w.part.size;
+      w.state.ring.post(w.ticket);
+      w.reply = w.state.ring.wait(w.ticket, w.deadline_ns);
+    }
   }
-  if (group.rank() == 0 && frame != rpc::no_answer)
-    state.ring.finish(ticket, false);
-  return code;
+  u64 const packed = w.group.broadcast(u64(w.reply.value) << 32 | u32(int(w.reply.code)));
+  w.reply = {status(int(u32(packed))), u32(packed >> 32)};
 }
 
-TND_DEVICE inline transfer_result write(any_group group,
-                                        device_state &state,
-                                        const range_check &file,
-                                        const void *buffer,
-                                        u64 offset,
-                                        u64 size,
-                                        u64 deadline_ns) {
-  u64 const end = offset + size;
-  u64 position = offset;
+// After the copy. A reader that places the page in the device tier and does not see the new size is
+// found by announce_write().
+TND_DEVICE_CALL inline void publish_write(const long_write &w) {
+  u32 file_key = 0;
+  if (w.group.rank() == 0)
+    file_key = grow_by_write(w);
+  simt::fence_system();
+  w.group.sync();
+  if (w.group.rank() == 0)
+    announce_write(w, file_key);
+}
+
+// Write the part of one page at the position into a host frame.
+TND_DEVICE inline status write_page(long_write &w) {
+  request_write(w);
+  if (w.reply.code == status::ok) {
+    u64 const frame = u64(w.reply.value) << simt::constant(w.state.page_shift);
+    simt::copy_to_host(w.group,
+                       simt::constant(w.state.host_frames) + frame + w.part.offset,
+                       w.buffer + (w.position - w.offset),
+                       w.part.size);
+    publish_write(w);
+  }
+  if (w.group.rank() == 0 && w.reply.value != rpc::no_answer)
+    w.state.ring.finish(w.ticket, false);
+  return w.reply.code;
+}
+
+TND_DEVICE inline transfer_result write(long_write &w) {
+  w.position = w.offset;
+  w.end = w.offset + w.size;
   status code = status::ok;
-  group.sync();  // the buffer's contents from other threads of the group are visible now
-  while (position < end && code == status::ok) {
-    page_part const part = part_at(state, position, end);
-    page_request const request = request_for(file, 0, part.page, 1, deadline_ns);
-    code = write_page(group,
-                      state,
-                      request,
-                      static_cast<const u8 *>(buffer) + (position - offset),
-                      part.offset,
-                      part.offset + part.size);
+  w.group.sync();  // the buffer's contents from other threads of the group are visible now
+  while (w.position < w.end && code == status::ok) {
+    code = write_page(w);
     if (code == status::ok)
-      position += part.size;
+      w.position += w.part.size;
   }
-  if (group.rank() == 0 && position > offset)
-    count(&counters::write_size, state, file.node, position - offset);
-  group.sync();
-  return {code, position - offset};
+  if (w.group.rank() == 0 && w.position > w.offset)
+    count(&counters::write_size, w.state, w.file.node, w.position - w.offset);
+  w.group.sync();
+  return {code, w.position - w.offset};
 }
 
 // One thread. Request the pages of a range that begins in the file, and do not wait. False: no slot

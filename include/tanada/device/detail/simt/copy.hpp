@@ -287,7 +287,7 @@ __device__ inline void copy_few_words(u32 rank, u32 count, u8 *target, const u8 
 
 // A head or a tail. `has_words`: it consists of words of 8 bytes, aligned on both sides.
 template <side Shared>
-__device__ inline void copy_end(
+__device__ __noinline__ void copy_end(
     bool has_words, u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   if (has_words)
     copy_few_words<8, Shared>(rank, count, target, source, size);
@@ -312,8 +312,8 @@ __device__ __noinline__ void copy_ragged(
   source += head;
   size -= head;
   u64 const words = size >> shift, whole = words << shift, rest = size - whole;
-  copy_words_of<Shared>(width, rank, count, target, source, words);
   copy_end<Shared>(width >= 8 && rest == 8, rank, count, target + whole, source + whole, rest);
+  copy_words_of<Shared>(width, rank, count, target, source, words);
 }
 
 template <side Shared>
@@ -575,7 +575,7 @@ TND_DEVICE inline void fill_frame(Group group, const frame_fill &fill) {
 
 template <class Group>
 TND_DEVICE inline void copy_to_host(Group group, void *target, const void *source, u64 size) {
-  detail::copy_bytes<detail::side::target>(
+  detail::copy_ragged<detail::side::target>(
       group.rank(), group.size(), static_cast<u8 *>(target), static_cast<const u8 *>(source), size);
 }
 

@@ -264,7 +264,7 @@ struct table_ref {
   }
 
   // Doom the page, so that it is no longer found. Existing pins stay valid.
-  TND_HD void invalidate(u64 key) const {
+  TND_HD_CALL void invalidate(u64 key) const {
     u32 const set = set_of(key);
     invalidate_in(set, key);
     if (atomic<u32>(sets[set].strays).load_acquire() == 0)
@@ -279,6 +279,7 @@ struct table_ref {
 
   TND_HD void invalidate_in(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
+    TND_NO_UNROLL
     for (u32 way = 0; way < shape.ways; way++)
       if (load_key(first + way) == key)
         (void)atomic<u64>(entries[first + way].word()).fetch_or_acq_rel(word::doomed);
