@@ -22,7 +22,7 @@ TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_random(
 }
 
 // Warps share the pages of a file, each page once, in an order without runs.
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_each(
+TND_KERNEL TND_LAUNCH_BOUNDS(512, 1) void read_each(
     gfile_ref files, text url, u64 page_count, u64 stride, u8 *target, u64 *took_ns) {
   tanada::this_warp const warp{};
   u64 const me = tanada::simt::global_thread_rank() / tanada::simt::warp_size;

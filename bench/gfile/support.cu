@@ -28,7 +28,9 @@ TND_DEVICE void read_chunks(gfile_ref files, const text &url, const whole_read &
   (void)gclose(block, files, fd);
 }
 
-TND_KERNEL TND_LAUNCH_BOUNDS(512) void read_whole(gfile_ref files, text url, whole_read work) {
+// One block at a time: without the second argument the compiler may still take few registers, and
+// then keeps values of the kernel in local memory.
+TND_KERNEL TND_LAUNCH_BOUNDS(512, 1) void read_whole(gfile_ref files, text url, whole_read work) {
   read_chunks(files, url, work);
 }
 // Two blocks at a time on a multiprocessor: the compiler has half as many registers.
