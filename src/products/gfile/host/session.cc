@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -195,6 +196,10 @@ status session::allocate_mapped(Record *&record, uint64_t size, const char *purp
   record = static_cast<Record *>(memory);
   return status::ok;
 }
+
+// Kernels load them together: see tables_of().
+static_assert(offsetof(device_state, nodes) % 16 == 0 &&
+              offsetof(device_state, file_count) == offsetof(device_state, nodes) + sizeof(u64));
 
 // Allocate all memory, and copy the addresses to the device.
 status session::allocate() {

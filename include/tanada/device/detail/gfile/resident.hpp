@@ -70,9 +70,6 @@ struct file_tables {
   u32 file_count;
 };
 TND_DEVICE inline file_tables tables_of(device_state &state) {
-  static_assert(__builtin_offsetof(device_state, nodes) % 16 == 0 &&
-                __builtin_offsetof(device_state, file_count) ==
-                    __builtin_offsetof(device_state, nodes) + 8);
   file_tables tables{simt::constant_now(state.descriptors), nullptr, 0};
   simt::load_neighbors(state.nodes, state.file_count, tables.nodes, tables.file_count);
   return tables;

@@ -205,7 +205,7 @@ struct device_state {
   rpc::ring_ref ring;
   descriptor *descriptors;
   descriptor_bucket *buckets;  // file_count entries
-  node *nodes;
+  alignas(16) node *nodes;     // loaded together with the next
   u32 file_count;
   u32 list_page_count;  // most pages of a list; 0: lists are not read
   u8 *list_areas;       // host memory, list_page_count pages for each area
