@@ -13,6 +13,8 @@ import man_pages
 
 OPTION = re.compile(r"^  ((?:-\w,)?--[a-z][\w-]*)(.*)$")
 VALUE = re.compile(r"^ +[A-Z]{2,}")
+CHOICE = r"[a-z]+(?::[A-Z]+)?"
+CHOICES = re.compile(rf"{CHOICE}(?:, {CHOICE})* or {CHOICE}")
 HEADER = "# Completions of {name}, made of its --help by tools/completions.py."
 
 
@@ -35,6 +37,16 @@ class level:
         """The words of the subcommand, each after a blank."""
         return "".join(f" {word}" for word in self.words)
 
+    def value_choices(self):
+        """The values of each option that takes one; none: files, or anything."""
+        found = {}
+        for name, has_value, meaning in self.options:
+            if has_value:
+                texts = re.findall(CHOICE, meaning) if CHOICES.fullmatch(meaning) else []
+                words = [re.sub("[A-Z]+$", "", text) for text in texts if text != "or"]
+                found[name] = words
+        return found
+
     def candidates(self):
         return [name for name, _ in self.subcommands] + [name for name, _, _ in self.options]
 
@@ -49,11 +61,19 @@ def known_paths(parts):
     return " | ".join(f"'{part.path()}'" for part in parts if part.words)
 
 
+def value_cases(parts, action):
+    """A line for each option that takes a value, by the path of its subcommand."""
+    for part in parts:
+        for option, words in part.value_choices().items():
+            yield f"    '{part.path()} {option}') {action(words)} ;;"
+
+
 def bash(name, parts):
     """A case for each subcommand: its subcommands and options, or files for a URL or path."""
     function = "_" + re.sub(r"\W", "_", name)
     lines = [HEADER.format(name=name), f"{function}() {{",
              "  local word=${COMP_WORDS[COMP_CWORD]} path='' i candidates=''",
+             "  local previous=${COMP_WORDS[COMP_CWORD - 1]}",
              "  for ((i = 1; i < COMP_CWORD; i++)); do",
              '    case "$path ${COMP_WORDS[i]}" in']  # fmt: skip
     if paths := known_paths(parts):
@@ -62,6 +82,8 @@ def bash(name, parts):
     for part in parts:
         path = part.path()
         lines.append(f"    '{path}') candidates='{' '.join(part.candidates())}' ;;")
+    lines += ["  esac", '  case "$path $previous" in']
+    lines += value_cases(parts, lambda words: f"candidates='{' '.join(words)}'")
     lines += ["  esac", '  mapfile -t COMPREPLY < <(compgen -W "$candidates" -- "$word")', "}",
               f"complete -o default -F {function} {name}"]  # fmt: skip
     return lines
@@ -70,6 +92,11 @@ def bash(name, parts):
 def quoted(text):
     """A text between single quotes, as every shell here reads it."""
     return text.replace("'", "").replace("\\", "")
+
+
+def zsh_word(word):
+    """A word of `_describe`, where a colon begins the meaning."""
+    return "'" + word.replace(":", "\\:") + "'"
 
 
 def zsh(name, parts):
@@ -86,6 +113,8 @@ def zsh(name, parts):
         pairs = [*part.subcommands, *((option, text) for option, _, text in part.options)]
         texts = " ".join(f"'{word}:{quoted(text).replace(':', ' ')}'" for word, text in pairs)
         lines.append(f"    '{path}') candidates=({texts}) ;;")
+    lines += ["  esac", '  case "$path ${words[CURRENT-1]}" in']
+    lines += value_cases(parts, lambda words: f"candidates=({' '.join(map(zsh_word, words))})")
     lines += ["  esac", "  _describe 'word' candidates", "  _files", "}", f'{function} "$@"']
     return lines
 
@@ -102,6 +131,8 @@ def fish(name, parts):
             lines.append(f"complete -c {name}{condition} -a {word} -d '{quoted(text)}'")
         for option, has_value, text in part.options:
             value = " -r" if has_value else ""
+            if words := part.value_choices().get(option):
+                value = f" -x -a '{' '.join(words)}'"
             lines.append(
                 f"complete -c {name}{condition} -l {option.removeprefix('--')}{value}"
                 f" -d '{quoted(text)}'"

@@ -38,4 +38,11 @@ struct doctor_options {
 // Returns 0 if the installed parts work, else 1.
 int doctor(const doctor_options &options);
 
+struct running_options {
+  bool json = false;
+};
+
+// Prints the processes of Tanada on this machine and what ended ones left. Returns 0.
+int show_running(const running_options &options);
+
 }  // namespace tanada::command

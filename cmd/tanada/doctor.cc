@@ -18,6 +18,22 @@ namespace {
 using observe::finding;
 using observe::finding_state;
 
+// What to do about a pool that does not answer, or refuses this user.
+const char *pool_remedy(tnd_status code) {
+  switch (tanada::status(code)) {
+    case tanada::status::access:
+      return "a daemon without keys serves only its own user and root: start it with --key-file, "
+             "and name a file with one of its keys by TND_POOL_KEY_FILE, or start it with --open";
+    case tanada::status::timed_out:
+      return "see whether a firewall drops packets to its port, and whether the host is up";
+    case tanada::status::invalid:
+      return "give pool://host[:port]/namespace";
+    default:
+      return "start tanada-poold there (tanada status shows those of this machine), and use its "
+             "host and port";
+  }
+}
+
 // Checks the key, if one is set, and the daemon, if one is given.
 std::vector<finding> probe_pool(const std::string &url) {
   std::vector<finding> findings;
@@ -58,7 +74,7 @@ std::vector<finding> probe_pool(const std::string &url) {
     findings.push_back({"pool",
                         finding_state::broken,
                         url + ": " + tnd_last_message(),
-                        "start tanada-poold there, and use its host, port and key"});
+                        pool_remedy(code)});
   }
   tnd_pool_disconnect(connected);
   return findings;

@@ -11,6 +11,7 @@
 #include "commands.hpp"
 #include "core/base/settings.hpp"
 #include "pool_commands.hpp"
+#include "text.hpp"
 
 namespace {
 
@@ -72,6 +73,26 @@ CLI::App *add_comex_top(CLI::App &app, tanada::command::comex_top_options &optio
   return top;
 }
 
+// Reports what is wrong with the command line. CLI11 takes a word that is no subcommand for a
+// missing one.
+int fail_parse(const CLI::App &app, const CLI::ParseError &error) {
+  const CLI::App *last = &app;
+  std::string command = "tanada";
+  while (!last->get_subcommands().empty()) {
+    last = last->get_subcommands().front();
+    command += " " + last->get_name();
+  }
+  auto const unknown = last->remaining();
+  if (dynamic_cast<const CLI::RequiredError *>(&error) == nullptr || unknown.empty())
+    return app.exit(error) == 0 ? 0 : 2;
+  std::fprintf(stderr,
+               "%s has no subcommand %s; %s --help lists them\n",
+               command.c_str(),
+               tanada::command::printable(unknown.front()).c_str(),
+               command.c_str());
+  return 2;
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
@@ -101,6 +122,11 @@ int main(int count, char **arguments) {
   doctor_command->add_flag("--json", checks.json, "print JSON");
   doctor_command->add_option(
       "--pool", checks.pool, "also connect to this pool: pool://host[:port]/namespace");
+  running_options running;
+  CLI::App *const status_command = app.add_subcommand(
+      "status", "daemons and jobs that run on this machine, and what ended ones left");
+  status_command->group(machine);
+  status_command->add_flag("--json", running.json, "print JSON");
   std::function<int()> pool_command;
   add_pool(app, pool_command);
   app.get_subcommand("pool")->group(pools);
@@ -117,11 +143,13 @@ int main(int count, char **arguments) {
       return pool_command();
     if (render_command->parsed())
       return render(drawing);
+    if (status_command->parsed())
+      return show_running(running);
     if (comex_command->parsed())
       return comex_top(monitoring);
     return stat->parsed() ? gfile_stat(gfile_options) : doctor(checks);
   } catch (const CLI::ParseError &error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return fail_parse(app, error);
   } catch (const std::exception &error) {
     std::fprintf(stderr, "tanada: %s\n", error.what());
     return 1;

@@ -13,6 +13,7 @@ case "$*" in
 Options:
   -h,--help                   Print this help message and exit
   --version UINT              a version
+  --backing TEXT [dram]       dram, file:PATH or flash:DIR
   -r,--recursive              all of it: "quoted" and `so on`' ;;
 'pool --help') echo "a pool
 
@@ -63,7 +64,11 @@ def folder(tmp_path):
         (("po",), "pool"),
         (("pool", ""), "ls cp"),
         (("pool", "c"), "cp"),
-        (("pool", "cp", "--"), "--help --version --recursive"),
+        (("pool", "cp", "--"), "--help --version --backing --recursive"),
+        (("pool", "cp", "--version", ""), ""),
+        (("pool", "cp", "--backing", ""), "dram file: flash:"),
+        (("pool", "cp", "--backing", "fi"), "file:"),
+        (("pool", "cp", "--backing", "dram", "--r"), "--recursive"),
         (("pool", "cp", "a", "--r"), "--recursive"),
         (("doctor", "--"), "--a-rather-long-option"),
         (("unknown", ""), "pool doctor --version"),

@@ -26,6 +26,7 @@ namespace {
 constexpr time_t dead_page_age_s =
     2;  // a page is locked only after its creation: a new one without a lock is not dead
 constexpr int create_tries = 1000;
+constexpr int folder_tries = 10;
 constexpr int read_tries = 100;  // at intervals of 1 ms; writing a page takes less than one
 constexpr uint64_t page_magic = 0x454741505f444e54;  // "TND_PAGE"
 
@@ -191,6 +192,17 @@ page_file::page_file(std::string path, int folder, int descriptor)
 
 result<std::unique_ptr<page_file>> page_file::create(const std::string &folder,
                                                      std::string_view kind) {
+  // The last process of the folder may remove it at the same time.
+  for (int i = 0; i + 1 < folder_tries; i++) {
+    auto created = try_create(folder, kind);
+    if (created.ok() || created.error() != status::no_entry)
+      return created;
+  }
+  return try_create(folder, kind);
+}
+
+result<std::unique_ptr<page_file>> page_file::try_create(const std::string &folder,
+                                                         std::string_view kind) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return system_status("cannot create the folder", folder);
   auto opened_folder = open_folder(folder);
@@ -213,8 +225,11 @@ result<std::unique_ptr<page_file>> page_file::create(const std::string &folder,
 }
 
 page_file::~page_file() {
-  if (owner_ == getpid())
-    (void)unlinkat(folder_, path_.substr(path_.rfind('/') + 1).c_str(), 0);
+  if (owner_ == getpid()) {
+    size_t const end = path_.rfind('/');
+    (void)unlinkat(folder_, path_.substr(end + 1).c_str(), 0);
+    (void)rmdir(path_.substr(0, end).c_str());  // only if no other process has a page
+  }
   ::close(descriptor_);
   ::close(folder_);
 }

@@ -82,8 +82,31 @@ TEST_F(page_folder, a_page_is_found_read_and_gone_with_its_object) {
     ASSERT_EQ(stat(folder_.c_str(), &file_stat), 0);
     EXPECT_EQ(file_stat.st_mode & 0777, 0700u);
   }
-  EXPECT_EQ(file_count(), 0u);
+  EXPECT_FALSE(fs::exists(folder_));
   EXPECT_TRUE(seams::list_pages(folder_ + "/none", kind).ok());
+}
+
+TEST_F(page_folder, the_folder_goes_with_its_last_page) {
+  auto first = seams::page_file::create(folder_, kind);
+  auto second = seams::page_file::create(folder_, kind);
+  ASSERT_TRUE(first.ok() && second.ok());
+  first.value().reset();
+  EXPECT_EQ(file_count(), 1u);
+  second.value().reset();
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(page_folder, a_page_is_created_while_others_remove_the_folder) {
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; i++)
+    threads.emplace_back([&] {
+      for (int round = 0; round < 500; round++)
+        failures += seams::page_file::create(folder_, kind).ok() ? 0 : 1;
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(failures, 0);
 }
 
 TEST_F(page_folder, a_killed_process_is_not_listed_and_swept_away) {

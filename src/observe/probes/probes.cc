@@ -202,6 +202,20 @@ std::vector<finding> probe_settings() {
   return findings;
 }
 
+namespace {
+
+std::vector<finding> probe_limits() {
+  struct rlimit locked{}, open{};
+  getrlimit(RLIMIT_MEMLOCK, &locked);
+  getrlimit(RLIMIT_NOFILE, &open);
+  auto const limit = [](rlim_t value) {
+    return value == RLIM_INFINITY ? ~uint64_t{0} : uint64_t(value);
+  };
+  return {probe_limits_memory(limit(locked.rlim_cur)), probe_limits_files(limit(open.rlim_cur))};
+}
+
+}  // namespace
+
 std::vector<finding> probe_all(const system_root &root) {
   const char *const device = std::getenv("TND_GFILE_DEVICE");
   gpu_probe const gpu = probe_gpu();
@@ -215,14 +229,10 @@ std::vector<finding> probe_all(const system_root &root) {
   findings.push_back(probe_huge_pages(root));
   findings.push_back(probe_numa(root, gpu.numa_node));
   findings.push_back(probe_shared_memory(root));
-  struct rlimit locked{}, open{};
-  getrlimit(RLIMIT_MEMLOCK, &locked);
-  getrlimit(RLIMIT_NOFILE, &open);
-  auto const limit = [](rlim_t value) {
-    return value == RLIM_INFINITY ? ~uint64_t{0} : uint64_t(value);
-  };
-  findings.push_back(probe_limits_memory(limit(locked.rlim_cur)));
-  findings.push_back(probe_limits_files(limit(open.rlim_cur)));
+  for (finding &limit_found : probe_limits())
+    findings.push_back(std::move(limit_found));
+  for (finding &limit_found : probe_administration(root))
+    findings.push_back(std::move(limit_found));
   for (finding &product : probe_products())
     findings.push_back(std::move(product));
   for (finding &fault : probe_settings())

@@ -38,6 +38,14 @@ finding probe_numa(const system_root &root, int gpu_node);  // -1: no GPU, or it
 finding probe_shared_memory(const system_root &root);
 finding probe_limits_memory(uint64_t locked_max);  // bytes; ~0: unlimited
 finding probe_limits_files(uint64_t open_max);
+// Limits of this process's control group on memory and on processes.
+finding probe_cgroup(const system_root &root);
+// Modules of the kernel for GPUs, and for RDMA into their memory.
+finding probe_device_modules(const system_root &root);
+// nvcc: `named` is CUDACXX (may be null), `search_path` has the format of PATH (may be null).
+finding probe_nvcc(const system_root &root, const char *named, const char *search_path);
+// The three probes above, on this node.
+std::vector<finding> probe_administration(const system_root &root);
 std::vector<finding>
 probe_settings();  // one for each invalid variable, or a single one if all are valid
 
@@ -97,11 +105,13 @@ finding probe_pmix(const std::string &path);
 finding probe_global_arrays(const std::string &path);
 // A process launcher in the folders of this list, which has the format of PATH.
 finding probe_launcher(const char *search_path);
+// A library of MPI that programs over o2g or of Global Arrays can use.
+finding probe_mpi();
 // userfaultfd, with which Global Arrays larger than memory detect page accesses.
 finding probe_userfaultfd();
 // The driver o2g.ko of the calls of tanada/o2g.h. `setting`: TND_O2G_DRIVER (may be null).
 finding probe_o2g_driver(const system_root &root, const char *setting);
-// The six probes above, on this node.
+// The seven probes above, on this node.
 std::vector<finding> probe_products();
 
 // All probes, on this node.

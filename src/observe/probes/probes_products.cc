@@ -219,6 +219,23 @@ finding probe_global_arrays(const std::string &path) {
           "install the MPI that it was built with"};
 }
 
+finding probe_mpi() {
+  struct known_library {
+    const char *file, *text;
+  };
+  static constexpr known_library libraries[] = {
+      {"libmpi.so.40", "Open MPI (libmpi.so.40): o2g needs --mca pml cm --mca mtl ofi"},
+      {"libmpi.so.12", "MPICH (libmpi.so.12)"},
+      {"libmpich.so.12", "MPICH (libmpich.so.12)"}};
+  for (known_library const &library : libraries)
+    if (load_error(library.file, "MPI_Init").empty())
+      return {"MPI", finding_state::good, library.text, {}};
+  return {"MPI",
+          finding_state::lacking,
+          "the loader finds no libmpi: no MPI over o2g, and no Global Arrays",
+          "apt-get install libopenmpi3, or load the module of your MPI"};
+}
+
 finding probe_userfaultfd() {
   constexpr int user_mode_only = 1;  // UFFD_USER_MODE_ONLY of Linux 5.11
   int const device = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
@@ -277,6 +294,7 @@ std::vector<finding> probe_products() {
   return {probe_provider(seams::plugin_path(provider_part().file), std::getenv("FI_PROVIDER_PATH")),
           probe_pmix(seams::plugin_path(pmix_part().file)),
           probe_launcher(std::getenv("PATH")),
+          probe_mpi(),
           probe_global_arrays(seams::plugin_path(global_arrays_part().file)),
           probe_userfaultfd(),
           probe_o2g_driver({}, std::getenv("TND_O2G_DRIVER"))};

@@ -31,7 +31,7 @@ class page_file {
   // open to others. Otherwise the system's error, with a message. `kind`: letters.
   static result<std::unique_ptr<page_file>> create(const std::string &folder,
                                                    std::string_view kind);
-  // Removes the file, but not in a child of its process.
+  // Removes the file, but not in a child of its process, and the folder if it is empty then.
   ~page_file();
   page_file(const page_file &) = delete;
 
@@ -43,6 +43,8 @@ class page_file {
 
  private:
   page_file(std::string path, int folder, int descriptor);
+  static result<std::unique_ptr<page_file>> try_create(const std::string &folder,
+                                                       std::string_view kind);
   status reserve(size_t size);
   status write(size_t offset, std::span<const std::byte> bytes);
 

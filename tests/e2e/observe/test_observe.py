@@ -203,7 +203,7 @@ def test_a_finished_program_leaves_no_page(environment, tmp_path):
         timeout=LIMIT_S,
     )
     assert done.returncode == 0
-    assert list(pathlib.Path(environment["XDG_RUNTIME_DIR"], "tanada").iterdir()) == []
+    assert not pathlib.Path(environment["XDG_RUNTIME_DIR"], "tanada").exists()
 
 
 def test_a_damaged_page_of_a_live_process_is_told(environment, busy):
@@ -232,7 +232,11 @@ def test_doctor(environment):
         "huge pages",
         "NUMA",
         "/dev/shm",
+        "MPI",
+        "cgroup",
         "locked memory",
+        "modules",
+        "nvcc",
         "open files",
         "o2g",
         "o2g driver",
@@ -280,4 +284,34 @@ def test_doctor_fails_where_a_gpu_is_demanded_and_missing(environment):
 def test_version_and_wrong_words(environment):
     assert tanada(environment, "--version").stdout.startswith("tanada ")
     assert tanada(environment, "gfile", "stat", "--watch", "0").returncode == 2
-    assert tanada(environment, "nothing").returncode == 2
+    unknown = tanada(environment, "nothing")
+    assert unknown.returncode == 2
+    assert unknown.stderr == "tanada has no subcommand nothing; tanada --help lists them\n"
+    inner = tanada(environment, "pool", "nothing")
+    assert inner.returncode == 2 and "tanada pool has no subcommand nothing" in inner.stderr
+    assert "subcommand is required" in tanada(environment, "pool").stderr
+
+
+def test_status_shows_a_running_kernel_and_a_pool(environment, busy, tmp_path):
+    port_file = tmp_path / "port"
+    daemon = subprocess.Popen(
+        [BUILD / "bin/tanada-poold", "--port", "0", "--size", "16MiB", "--port-file", port_file],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        stat_when(environment, busy, lambda seen: True)
+        deadline = time.monotonic() + LIMIT_S
+        while not (port_file.exists() and port_file.read_text()):
+            assert daemon.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        report = json.loads(tanada(environment, "status", "--json").stdout)
+        processes = {each["pid"]: each for each in report["processes"]}
+        assert processes[daemon.pid]["product"] == "pool daemon"
+        assert int(port_file.read_text().split()[0]) in processes[daemon.pid]["ports"]
+        text = tanada(environment, "status").stdout
+        assert f"PID {daemon.pid}, user {os.getuid()}, port" in text
+    finally:
+        daemon.kill()
+        daemon.wait()
