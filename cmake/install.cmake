@@ -51,6 +51,9 @@ foreach(name columns common graphsage lbm nvshmem o2g pool python shmem stencil2
 endforeach()
 install(FILES examples/installed.cmake DESTINATION ${examples_folder} RENAME CMakeLists.txt)
 
+install(FILES packaging/grafana/tanada-pool.json packaging/prometheus/tanada-pool.rules.yml
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/tanada/monitoring)
+
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tanada)
 configure_package_config_file(cmake/tanadaConfig.cmake.in ${PROJECT_BINARY_DIR}/tanadaConfig.cmake
   INSTALL_DESTINATION ${package_folder} NO_SET_AND_CHECK_MACRO)

@@ -9,8 +9,10 @@
 
 #include "core/base/config.hpp"
 #include "core/base/log.hpp"
+#include "core/base/log_format.hpp"
 #include "core/base/message.hpp"
 #include "products/poold/daemon.hpp"
+#include "seams/os/service_manager.hpp"
 
 namespace {
 
@@ -217,7 +219,20 @@ void add_options(CLI::App &app, daemon_options &options, std::string &file) {
                  "threads that serve; 0: chosen by the number of processors");
   app.add_option("--clients", options.client_count_max, "maximum number of connections")
       ->capture_default_str();
-  app.add_flag("--web", options.web, "serve metrics and a page at 127.0.0.1");
+  app.add_flag("--web", options.web, "serve metrics and a page by HTTP, at 127.0.0.1 by default");
+  app.add_option_function<std::string>(
+      "--web-listen",
+      [&options](const std::string &address) {
+        options.web = true;
+        options.web_listen = address;
+      },
+      "address of --web; another one than loopback needs a --web-token-file");
+  app.add_option("--web-token-file",
+                 options.web_token_file,
+                 "file with the token that requests of --web need, mode 0600");
+  app.add_option("--log", options.log, "text or json: how lines of the log are written")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->capture_default_str();
   app.add_option_function<uint16_t>(
       "--web-port",
       [&options](uint16_t port) {
@@ -253,11 +268,36 @@ status read_settings(CLI::App &app, const command_line &line, daemon_options &op
   TND_TRY(poold::read_environment(options));
   add_options(app, options, file);
   app.parse(line.count, line.arguments);
+  // Credentials of the unit, unless settings name files.
+  if (options.key_file.empty())
+    options.key_file = seams::credential_path("keys");
+  if (options.web_token_file.empty())
+    options.web_token_file = seams::credential_path("web-token");
+  if (options.log != "text" && options.log != "json")
+    return fail(status::invalid, "log is {}: give text or json", options.log);
   return status::ok;
+}
+
+// Prints what the daemon does: to the log if that is JSON.
+void announce(const daemon_options &options, const std::string &text) {
+  if (options.log == "json") {
+    log_notice(text);
+    return;
+  }
+  std::printf("tanada-poold: %s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+std::string description_of(const daemon_options &options, const poold::daemon &server) {
+  bool const is_persistent = std::string_view{server.durability()} == "cache-flush";
+  return options.listen + ", port " + std::to_string(server.port()) + ", " +
+         size_text(server.report().capacity) + ", backing " + options.backing +
+         (is_persistent ? " in persistent memory" : "") + access_text(options);
 }
 
 // SIGHUP: applies the current keys and quotas. On failure, nothing changes and an error is logged.
 void reload(poold::daemon &server, const command_line &line) {
+  (void)seams::notify_reloading();
   daemon_options options;
   CLI::App app;
   status code = status::ok;
@@ -269,11 +309,11 @@ void reload(poold::daemon &server, const command_line &line) {
   if (code == status::ok)
     code = server.reload(options);
   if (code == status::ok) {
-    std::printf("tanada-poold: settings were reloaded\n");
+    announce(options, "settings were reloaded");
   } else {
     log(log_level::error, "settings were not reloaded and stay unchanged: {}", last_message());
   }
-  std::fflush(stdout);
+  (void)seams::notify_service_manager("READY=1");
 }
 
 int serve(const daemon_options &options, const command_line &line) {
@@ -302,23 +342,18 @@ int serve(const daemon_options &options, const command_line &line) {
     file.close();
     std::rename(partial.c_str(), options.port_file.c_str());
   }
-  bool const is_persistent = std::string_view{server.durability()} == "cache-flush";
-  std::printf("tanada-poold: %s, port %u, %s, backing %s%s%s\n",
-              options.listen.c_str(),
-              unsigned(server.port()),
-              size_text(server.report().capacity).c_str(),
-              options.backing.c_str(),
-              is_persistent ? " in persistent memory" : "",
-              access_text(options));
+  std::string const description = description_of(options, server);
+  announce(options, description);
   if (options.web)
-    std::printf("tanada-poold: metrics and page at http://127.0.0.1:%u\n",
-                unsigned(server.web_port()));
-  std::fflush(stdout);
+    announce(options,
+             "metrics and page at http://" + options.web_listen + ":" +
+                 std::to_string(server.web_port()));
+  (void)seams::notify_service_manager("READY=1\nSTATUS=" + description);
   int number = 0;
   while (sigwait(&handled_signals, &number) == 0 && number == SIGHUP)
     reload(server, line);
-  std::printf("tanada-poold: ending\n");
-  std::fflush(stdout);
+  announce(options, "ending");
+  (void)seams::notify_service_manager("STOPPING=1\nSTATUS=writing what clients have committed");
   server.stop();
   return 0;
 }
@@ -337,6 +372,7 @@ int main(int count, char **arguments) {
     message_deferral deferral;
     if (status const code = read_settings(app, line, options); code != status::ok)
       return fail_start(deferral, code);
+    set_log_format(options.log == "json" ? log_format::json : log_format::text);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

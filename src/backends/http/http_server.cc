@@ -65,6 +65,53 @@ bool is_loopback(std::string_view host) {
   return host == "127.0.0.1" || host == "localhost" || host == "[::1]";
 }
 
+bool is_loopback_address(std::string_view address) {
+  return address.starts_with("127.") || address == "localhost" || address == "::1";
+}
+
+// Empty if it is no base64.
+std::string base64_decoded(std::string_view text) {
+  static constexpr std::string_view digits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string decoded;
+  uint32_t bits = 0, bit_count = 0;
+  while (text.ends_with('='))
+    text.remove_suffix(1);
+  for (char const c : text) {
+    size_t const digit = digits.find(c);
+    if (digit == digits.npos)
+      return {};
+    bits = (bits << 6 | uint32_t(digit)) & 0xffffff;
+    bit_count += 6;
+    if (bit_count >= 8) {
+      bit_count -= 8;
+      decoded += char(bits >> bit_count);
+    }
+  }
+  return decoded;
+}
+
+// The time does not depend on how many bytes are equal.
+bool is_equal(std::string_view candidate, std::string_view token) {
+  unsigned difference = candidate.size() == token.size() ? 0 : 1;
+  for (size_t i = 0; i < candidate.size(); i++)
+    difference |= unsigned(static_cast<unsigned char>(candidate[i]) ^
+                           static_cast<unsigned char>(token[i % token.size()]));
+  return difference == 0;
+}
+
+// Whether an Authorization header has the token.
+bool is_authorized(std::string_view header, const std::string &token) {
+  constexpr std::string_view bearer = "Bearer ", basic = "Basic ";
+  if (header.starts_with(bearer))
+    return is_equal(header.substr(bearer.size()), token);
+  if (!header.starts_with(basic))
+    return false;
+  std::string const decoded = base64_decoded(header.substr(basic.size()));
+  size_t const colon = decoded.find(':');
+  return colon != decoded.npos && is_equal(std::string_view{decoded}.substr(colon + 1), token);
+}
+
 void send_refusal(int socket) {
   static constexpr std::string_view text =
       "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: "
@@ -124,23 +171,32 @@ status http_server::state::start() {
   stop_file_ = ::eventfd(0, EFD_CLOEXEC);
   if (stop_file_ < 0)
     return fail(status::io, "cannot create an eventfd: {}", std::strerror(errno));
+  const char *const address = options_.address.c_str();
+  if (options_.token.empty() && !is_loopback_address(options_.address))
+    return fail(status::access,
+                "HTTP at {}, which is not loopback, needs a token (--web-token-file)",
+                options_.address);
   errno = 0;
-  int const bound = options_.port == 0                         ? bind_to_any_port("127.0.0.1")
-                    : bind_to_port("127.0.0.1", options_.port) ? options_.port
-                                                               : -1;
+  int const bound = options_.port == 0                     ? bind_to_any_port(address)
+                    : bind_to_port(address, options_.port) ? options_.port
+                                                           : -1;
   if (bound <= 0) {
     int const error = errno;
     return fail(error == EADDRINUSE ? status::busy : status::io,
-                "cannot listen at 127.0.0.1:{} for HTTP: {}",
+                "cannot listen at {}:{} for HTTP: {}",
+                options_.address,
                 options_.port,
-                error != 0 ? std::strerror(error) : "no reason given");
+                error != 0 ? std::strerror(error) : "no reason candidate");
   }
   TND_ASSERT(bound <= UINT16_MAX);
   port_ = uint16_t(bound);
   seams::signals_blocked const signal_guard;
   listener_ = std::thread([this] {
     if (!listen_after_bind())
-      log(log_level::error, "the HTTP server at 127.0.0.1:{} has stopped unexpectedly", port_);
+      log(log_level::error,
+          "the HTTP server at {}:{} has stopped unexpectedly",
+          options_.address,
+          port_);
     has_ended_ = true;
   });
   // cpp-httplib's stop() has no effect before the listener runs.
@@ -163,8 +219,15 @@ void http_server::state::stop() {
 
 void http_server::state::answer(const httplib::Request &request,
                                 httplib::Response &response) const {
-  if (!is_loopback(request.get_header_value("Host"))) {
+  if (options_.token.empty() && !is_loopback(request.get_header_value("Host"))) {
     response.status = 403;
+    return;
+  }
+  bool const is_admitted = options_.token.empty() ||
+                           is_authorized(request.get_header_value("Authorization"), options_.token);
+  if (!is_admitted) {
+    response.status = 401;
+    response.set_header("WWW-Authenticate", "Basic realm=\"tanada-poold\", charset=\"UTF-8\"");
     return;
   }
   if (request.method != "GET" && request.method != "HEAD") {

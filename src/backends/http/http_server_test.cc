@@ -216,5 +216,37 @@ TEST(http_server, listens_on_loopback_alone) {
   ::close(socket);
 }
 
+std::string get_with(uint16_t port, const std::string &authorization) {
+  return send_request(
+      port,
+      "GET / HTTP/1.1\r\nHost: other.example\r\nAuthorization: " + authorization + "\r\n\r\n");
+}
+
+TEST(http_server, a_token_is_required_of_each_request) {
+  auto const server = start_server({.token = "0123456789abcdef"});
+  EXPECT_TRUE(has_status(get(server->port(), "/"), 401));
+  EXPECT_TRUE(has_status(get_with(server->port(), "Bearer 0123456789abcdef"), 200));
+  // user:0123456789abcdef and user:0123456789abcdeF
+  EXPECT_TRUE(has_status(get_with(server->port(), "Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVm"), 200));
+  EXPECT_TRUE(has_status(get_with(server->port(), "Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVG"), 401));
+  for (const char *wrong : {"Bearer ",
+                            "Bearer 0123456789abcdeg",
+                            "Bearer 0123456789abcde",
+                            "Bearer 0123456789abcdef0123456789abcdef",
+                            "Basic ",
+                            "Basic !!!!",
+                            "Basic MDEyMzQ1Njc4OWFiY2RlZg==",
+                            "0123456789abcdef"})
+    EXPECT_TRUE(has_status(get_with(server->port(), wrong), 401)) << wrong;
+}
+
+TEST(http_server, other_addresses_than_loopback_need_a_token) {
+  auto const open = http_server::start({.address = "0.0.0.0"}, pages());
+  ASSERT_FALSE(open.ok());
+  EXPECT_EQ(open.error(), status::access);
+  auto const guarded = start_server({.address = "0.0.0.0", .token = "0123456789abcdef"});
+  EXPECT_TRUE(has_status(get_with(guarded->port(), "Bearer 0123456789abcdef"), 200));
+}
+
 }  // namespace
 }  // namespace tanada::backends

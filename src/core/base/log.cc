@@ -7,15 +7,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <new>
 #include <utility>
 
 #include "core/base/bounded_text.hpp"
 #include "core/base/escape.hpp"
+#include "core/base/log_format.hpp"
 #include "core/base/message.hpp"
 #include "core/base/setting_names.hpp"
 #include <tanada/device/detail/base/status.hpp>
@@ -96,26 +99,54 @@ spdlog::level::level_enum spdlog_level(log_level level) {
   return levels[int(level)];
 }
 
+constexpr const char *text_pattern = "%H:%M:%S.%e tanada %l: %v";
+constexpr const char *json_pattern =
+    R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","pid":%P,"thread":%t,"message":"%v"})";
+
+std::atomic<log_format> format_of_lines = log_format::text;
+
 // Never destroyed: threads blocked in a store may outlive main and still log.
 spdlog::logger &logger() {
   static spdlog::logger &instance = *[] {
     auto *const created =
         new spdlog::logger{"tanada", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
-    created->set_pattern("%H:%M:%S.%e tanada %l: %v");
+    created->set_pattern(text_pattern);
     created->set_level(level_of_environment());
     return created;
   }();
   return instance;
 }
 
+// The message of a line, without characters that would end it.
+std::string formatted(std::string_view text) {
+  std::string escaped = escape_control(text);
+  return format_of_lines == log_format::json ? json_escaped(escaped) : escaped;
+}
+
 }  // namespace
+
+void set_log_format(log_format format) {
+  format_of_lines = format;
+  if (format == log_format::json)
+    logger().set_pattern(json_pattern, spdlog::pattern_time_type::utc);
+  else
+    logger().set_pattern(text_pattern);
+}
+
+void log_notice(std::string_view text) noexcept try {
+  std::string const line = formatted(text);
+  for (auto const &sink : logger().sinks())
+    sink->log(spdlog::details::log_msg{"tanada", spdlog::level::info, line});
+} catch (const std::exception &) {
+  std::fprintf(stderr, "tanada: insufficient memory to log: %.*s\n", int(text.size()), text.data());
+}
 
 void log_text(log_level level, fmt::string_view format, fmt::format_args arguments) noexcept try {
   auto const native_level = spdlog_level(level);
   if (!logger().should_log(native_level))
     return;
   bounded_text const text{format, arguments};
-  logger().log(native_level, "{}", escape_control(text.view()));
+  logger().log(native_level, "{}", formatted(text.view()));
 } catch (const std::bad_alloc &) {
   std::fprintf(stderr,
                "tanada: insufficient memory to format a log line: %.*s\n",

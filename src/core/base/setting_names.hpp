@@ -135,6 +135,7 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOLD_KEY_FILE",
     "TND_POOLD_LEASE",
     "TND_POOLD_LISTEN",
+    "TND_POOLD_LOG",
     "TND_POOLD_LOG_SIZE",
     "TND_POOLD_LOST_AFTER",
     "TND_POOLD_NEW_CLUSTER",
@@ -150,7 +151,9 @@ inline constexpr std::string_view setting_names[] = {
     "TND_POOLD_SIZE",
     "TND_POOLD_STRIPE",
     "TND_POOLD_WEB",
+    "TND_POOLD_WEB_LISTEN",
     "TND_POOLD_WEB_PORT",
+    "TND_POOLD_WEB_TOKEN_FILE",
     "TND_POOLD_WORKERS",
     // how long the daemon then writes commits in the background; 60s unless set
     "TND_POOLD_WRITE_BEHIND",

@@ -108,7 +108,16 @@ status daemon::start_server() {
 
 status daemon::start_web() {
   TND_ASSERT(server_ != nullptr && web_ == nullptr);
-  auto web = pool::web_start(options_.web_port, [this] { return report(); });
+  backends::http_server_options serving;
+  serving.address = options_.web_listen;
+  serving.port = options_.web_port;
+  if (!options_.web_token_file.empty()) {
+    auto token = pool::web_token_read(options_.web_token_file);
+    if (!token.ok())
+      return token.error();
+    serving.token = std::move(token).value();
+  }
+  auto web = pool::web_start(serving, [this] { return report(); });
   if (!web.ok())
     return web.error();
   web_ = std::move(web).value();
@@ -172,6 +181,33 @@ void daemon::report_errors(pool::pool_report &current) const {
   }
   current.errors_by_status.emplace_back("other", errors.other_count());
   current.refused = service_->counters.refused_count;
+  report_requests(current);
+}
+
+namespace {
+
+template <size_t BoundCount>
+std::vector<uint64_t> counts_of(const histogram<BoundCount> &counted) {
+  std::vector<uint64_t> counts(BoundCount + 1);
+  for (size_t i = 0; i < counts.size(); i++)
+    counts[i] = counted.count(i);
+  return counts;
+}
+
+}  // namespace
+
+void daemon::report_requests(pool::pool_report &current) const {
+  auto const &requests = service_->counters.requests;
+  auto const &durations = request_histogram::duration_bounds_ns;
+  auto const &sizes = request_histogram::size_bounds;
+  current.duration_bounds_ns.assign(durations.begin(), durations.end());
+  current.size_bounds.assign(sizes.begin(), sizes.end());
+  for (size_t slot = 0; slot < request_histogram::slot_count; slot++)
+    current.requests.push_back({request_histogram::name_of(slot),
+                                counts_of(requests.durations[slot]),
+                                counts_of(requests.sizes[slot]),
+                                requests.durations[slot].sum(),
+                                requests.sizes[slot].sum()});
 }
 
 // Report the namespaces and the connected clients.

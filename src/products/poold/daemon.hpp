@@ -60,6 +60,7 @@ class daemon {
   status start_web();
   void report_cluster(pool::pool_report &current) const;
   void report_errors(pool::pool_report &current) const;
+  void report_requests(pool::pool_report &current) const;
   void report_users(pool::pool_report &current, uint64_t now_ns) const;
 
   daemon_options options_;

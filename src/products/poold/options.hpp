@@ -29,6 +29,9 @@ struct daemon_options {
   uint32_t worker_count = 0, client_count_max = 4096;
   uint16_t web_port = 0;  // 0: any free port
   bool web = false;
+  std::string web_listen = "127.0.0.1";  // another address needs a token
+  std::string web_token_file;            // empty: no token
+  std::string log = "text";              // or "json"
   uint64_t drain_ns = 10'000'000'000;
   // How long a stop may write commits that no client waits for.
   uint64_t write_behind_ns = 60'000'000'000;

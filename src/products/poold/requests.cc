@@ -41,13 +41,6 @@ result<uint64_t> end_of_ranges(const std::vector<range> &ranges, uint64_t &total
 
 }  // namespace
 
-void session::send_error(status code) {
-  service_.counters.errors.add(code);
-  raise_barrier();
-  text_message reply{last_message().substr(0, 1024)};
-  output_.add(encode_frame({.kind = head_.kind, .code = int32_t(code), .tag = head_.tag}, reply));
-}
-
 status session::require_writer() {
   return can_write_ ? status::ok : fail(status::access, "key {} allows only reading", key_id_);
 }
@@ -468,8 +461,14 @@ journal_callback session::defer_until(bool is_deferred, bool waits_for_disk, con
   if (!is_deferred_)
     return {};
   deferred_count_++;
-  return {[answers = mailbox_, id = id_, tag = head_.tag, request_kind = head_.kind, metadata](
-              status code) { answers->put({id, tag, request_kind, code, metadata}); },
+  return {[answers = mailbox_,
+           id = id_,
+           tag = head_.tag,
+           request_kind = head_.kind,
+           metadata,
+           began_ns = began_ns_](status code) {
+            answers->put({id, tag, request_kind, code, metadata, {}, {}, began_ns});
+          },
           waits_for_disk};
 }
 
@@ -529,6 +528,8 @@ void session::finish_deferred(const deferred_reply &deferred) {
   deferred_count_--;
   head_.tag = deferred.tag;
   head_.kind = deferred.request_kind;
+  head_.data_size = 0;
+  uint64_t const began_at_work_ns = std::exchange(began_ns_, deferred.began_ns);
   set_last_message(reason_of_failure(kind(deferred.request_kind)));
   status code = deferred.code;
   if (code == status::ok && deferred.hold != nullptr)
@@ -544,6 +545,7 @@ void session::finish_deferred(const deferred_reply &deferred) {
     send_reply(empty_message{});
   is_settled_reply_ = false;
   head_ = at_work;
+  began_ns_ = began_at_work_ns;
 }
 
 status session::on_rename(std::span<const std::byte> body) {

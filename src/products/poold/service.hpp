@@ -15,6 +15,7 @@
 #include "products/poold/local_stripes.hpp"
 #include "products/poold/data_mover.hpp"
 #include "products/poold/refusal_log.hpp"
+#include "products/poold/request_histogram.hpp"
 #include "products/poold/ring_budget.hpp"
 #include "products/poold/pool_memory.hpp"
 
@@ -52,6 +53,7 @@ struct path_counters {
 struct service_counters {
   std::atomic<uint64_t> client_count{0}, refused_count{0};  // refused: rejected connections
   error_counters errors;
+  request_histogram requests;
   path_counters written, read;  // clients that map the memory report their own copies
 };
 

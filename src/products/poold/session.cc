@@ -93,6 +93,21 @@ void session::count_read(tnd_pool_path path, uint64_t size) {
   service_.counters.read.add(path, size);
 }
 
+void session::send_error(status code) {
+  service_.counters.errors.add(code);
+  raise_barrier();
+  text_message reply{last_message().substr(0, 1024)};
+  output_.add(encode_frame({.kind = head_.kind, .code = int32_t(code), .tag = head_.tag}, reply));
+  count_request(0);
+}
+
+void session::count_request(uint64_t size) {
+  if (began_ns_ == 0)
+    return;
+  uint64_t const now_ns = std::max(seams::monotonic_clock().now_ns(), began_ns_);
+  service_.counters.requests.add(head_.kind, now_ns - began_ns_, std::max(size, head_.data_size));
+}
+
 // This request has no reply. A client may report any number, so it is limited to the bytes that
 // memory could have delivered since the client connected.
 status session::on_mapped_reads(std::span<const std::byte> body) {
@@ -296,6 +311,7 @@ status session::parse_frame(bool &more) {
 status session::answer_request(const frame &head, std::span<const std::byte> body) {
   is_deferred_ = false;
   lacks_memory_ = false;
+  began_ns_ = lacks_since_ns_ != 0 ? lacks_since_ns_ : turn_ns_;
   status const code = dispatch(head, body);
   if (code == status::protocol)
     return code;

@@ -44,6 +44,7 @@ struct deferred_reply {
   info metadata;
   object_ref hold{};                              // the object of a transfer
   std::shared_ptr<const stripe_answer> answer{};  // of stripe_check and fragment_report
+  uint64_t began_ns = 0;                          // of the request; 0: its duration is not counted
 };
 
 // The queue through which other threads send deferred replies to the thread that serves a session.
@@ -184,6 +185,7 @@ class session {
     bool is_get = false;  // of all bytes, with the metadata
     bool is_hot = false;
     std::shared_ptr<cold_stream> stream = {};
+    uint64_t began_ns = 0;  // of the request
   };
 
   // What one call of progress() has done.
@@ -237,6 +239,8 @@ class session {
                   object_ref hold = {},
                   int descriptor = -1);
   void send_error(status code);
+  // Counts the request whose reply was made. `size`: bytes of objects in the reply.
+  void count_request(uint64_t size);
   // A reply may show the effect of every change up to now.
   void raise_barrier() {
     if (service_.cluster != nullptr && has_namespace_ && !is_settled_reply_ && !reads_backup_)
@@ -413,6 +417,7 @@ class session {
   bool may_wait_ = true;         // the request at work may wait for memory
   uint64_t lacks_since_ns_ = 0;  // of the request at work; 0: it has not waited
   uint64_t turn_ns_ = 0;         // when the current turn began
+  uint64_t began_ns_ = 0;        // of the request at work; 0: its duration is not counted
   std::unordered_map<uint64_t, cold_read> cold_reads_;
   uint64_t next_read_ = 1;
   // Changes of another server that take effect together. They hold their namespace.
@@ -470,6 +475,7 @@ void session::send_reply(const Message &message,
       std::move(parts),
       std::move(hold),
       descriptor);
+  count_request(data_size);
 }
 
 template <class Message>
@@ -480,6 +486,7 @@ void session::send_stream(const Message &message, const std::shared_ptr<cold_str
       wire::pool::encode_frame(
           {.kind = head_.kind, .code = 0, .tag = head_.tag, .data_size = stream->size()}, message),
       stream);
+  count_request(stream->size());
 }
 
 }  // namespace tanada::poold

@@ -94,6 +94,7 @@ status session::begin_cold_read(cold_read pending, cold_stream::selection ranges
   pending.is_hot = is_hot(*pending.object);
   pending.stream = std::move(stream).value();
   pending.stream->start();
+  pending.began_ns = began_ns_;
   cold_reads_.emplace(number, std::move(pending));
   deferred_count_++;
   return status::ok;
@@ -108,6 +109,7 @@ void session::finish_cold_read(uint64_t number) {
   TND_ASSERT(deferred_count_ > 0);
   deferred_count_--;
   frame const at_work = std::exchange(head_, done.head);
+  uint64_t const began_at_work_ns = std::exchange(began_ns_, done.began_ns);
   set_last_message({});
   status const code = done.stream->check_window();
   if (code != status::ok) {
@@ -120,6 +122,7 @@ void session::finish_cold_read(uint64_t number) {
       send_stream(empty_message{}, done.stream);
   }
   head_ = at_work;
+  began_ns_ = began_at_work_ns;
 }
 
 // Bring an object back whose bytes are all here, if it is read often or there is free memory.

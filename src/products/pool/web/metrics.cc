@@ -56,6 +56,10 @@ class metrics_text {
   void sample(const std::string &value, const std::string &labels = {}) {
     text_ += name_ + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
   }
+  // Of a part of a histogram.
+  void suffixed_sample(const char *suffix, const std::string &value, const std::string &labels) {
+    text_ += name_ + suffix + "{" + labels + "} " + value + "\n";
+  }
   void gauge(const char *name, const char *help, uint64_t value) {
     family(name, "gauge", help);
     sample(value);
@@ -161,6 +165,52 @@ void add_paths(metrics_text &metrics, const pool_report &report) {
       &pool_report::transfer::read_size);
 }
 
+std::string seconds_text(uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", double(ns) / 1e9);
+  return text;
+}
+
+// One histogram: cumulative counts by bounds, their sum and their number.
+struct histogram_text {
+  const std::vector<std::string> &bounds;
+  const std::vector<uint64_t> &counts;
+  const std::string &sum;
+};
+
+void add_histogram(metrics_text &text, const std::string &labels, const histogram_text &counted) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < counted.counts.size(); i++) {
+    total += counted.counts[i];
+    std::string const bound = i < counted.bounds.size() ? counted.bounds[i] : "+Inf";
+    text.suffixed_sample("_bucket", std::to_string(total), labels + "," + label("le", bound));
+  }
+  text.suffixed_sample("_sum", counted.sum, labels);
+  text.suffixed_sample("_count", std::to_string(total), labels);
+}
+
+void add_requests(metrics_text &text, const pool_report &report) {
+  std::vector<std::string> seconds, bytes;
+  for (uint64_t const bound : report.duration_bounds_ns)
+    seconds.push_back(seconds_text(bound));
+  for (uint64_t const bound : report.size_bounds)
+    bytes.push_back(std::to_string(bound));
+  text.family("request_duration_seconds",
+              "histogram",
+              "From the turn in which a request was received to its reply, by the request.");
+  for (pool_report::request_counts const &counted : report.requests)
+    add_histogram(text,
+                  label("request", counted.name),
+                  {seconds, counted.duration_counts, seconds_text(counted.duration_ns_sum)});
+  text.family("request_size_bytes",
+              "histogram",
+              "Bytes of objects in a request or its reply, where it has some.");
+  for (pool_report::request_counts const &counted : report.requests)
+    add_histogram(text,
+                  label("request", counted.name),
+                  {bytes, counted.size_counts, std::to_string(counted.size_sum)});
+}
+
 void add_errors(metrics_text &text, const pool_report &report) {
   text.family("errors_total", "counter", "Requests that failed, by status.");
   for (auto const &[name, count] : report.errors_by_status)
@@ -199,6 +249,8 @@ std::string report_metrics(const pool_report &report) {
   text.counter("opens_total", "Objects opened to be read.", report.opens);
   text.counter("evictions_total", "Objects evicted to free memory.", report.evictions);
   add_errors(text, report);
+  if (!report.requests.empty())
+    add_requests(text, report);
   text.counter("refused_connections_total", "Connections that were refused.", report.refused);
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3f", double(report.uptime_ns) / 1e9);

@@ -71,6 +71,14 @@ struct pool_report {
   std::vector<std::pair<std::string, uint64_t>>
       errors_by_status;  // names of statuses; their sum is `errors`
   uint64_t refused = 0;  // connections that were refused
+  // Requests of one kind: counts of values by upper bounds, the last one of those above all.
+  struct request_counts {
+    std::string name;
+    std::vector<uint64_t> duration_counts, size_counts;
+    uint64_t duration_ns_sum = 0, size_sum = 0;
+  };
+  std::vector<uint64_t> duration_bounds_ns, size_bounds;
+  std::vector<request_counts> requests;
   uint64_t uptime_ns = 0;
 
   uint64_t written_size() const noexcept;

@@ -1,12 +1,18 @@
 // The routes of the daemon's HTTP server.
 #include "products/pool/web/web.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/log.hpp"
 #include "products/pool/web/page.hpp"
 
 namespace tanada::pool {
 
-result<std::unique_ptr<backends::http_server>> web_start(uint16_t port, pool_reporter reporter) {
-  return backends::http_server::start({.port = port},
+result<std::unique_ptr<backends::http_server>> web_start(
+    const backends::http_server_options &options, pool_reporter reporter) {
+  return backends::http_server::start(options,
                                       {{"/",
                                         "text/html; charset=utf-8",
                                         [] {
@@ -20,6 +26,28 @@ result<std::unique_ptr<backends::http_server>> web_start(uint16_t port, pool_rep
                                        {"/stats.json", "application/json", [reporter] {
                                           return report_json(reporter());
                                         }}});
+}
+
+result<std::string> web_token_read(const std::string &path) {
+  constexpr size_t token_size_min = 16, token_size_max = 512;
+  constexpr auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+  std::error_code error;
+  auto const attributes = std::filesystem::status(path, error);
+  if (!std::filesystem::is_regular_file(attributes))
+    return fail(status::no_entry, "there is no file {} with the token of the web page", path);
+  if ((attributes.permissions() & others) != std::filesystem::perms{})
+    return fail(status::access, "{} is accessible to other users: chmod 600", path);
+  std::string token;
+  std::ifstream file{path};
+  std::getline(file, token);
+  bool const is_printable =
+      std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (token.size() < token_size_min || token.size() > token_size_max || !is_printable)
+    return fail(status::invalid,
+                "the first line of {} is no token: give 16 to 512 characters without blanks, such "
+                "as those of openssl rand -hex 32",
+                path);
+  return token;
 }
 
 }  // namespace tanada::pool

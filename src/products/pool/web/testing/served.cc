@@ -76,7 +76,7 @@ pool_report read(const char *path) {
 int main(int count, char **words) {
   if (count != 2)
     return 2;
-  auto server = tanada::pool::web_start(0, [path = words[1]] { return read(path); });
+  auto server = tanada::pool::web_start({}, [path = words[1]] { return read(path); });
   if (!server.ok())
     return 1;
   std::printf("%u\n", unsigned(server.value()->port()));
