@@ -14,7 +14,7 @@ export CUDA PREFIX DESTDIR BENCH FUZZ_SECONDS STRESS_SECONDS SEEDS KILLS MINUTES
 .PHONY: help demo docs figures test test-all bench test-tsan test-asan test-mpi test-shmem \
   test-suites test-ga test-python-all test-fuzz test-stress test-sim test-cluster test-gpu \
   test-rdma test-driver test-driver-smp bench-driver kernel kernel-install kernel-uninstall \
-  install uninstall lint format clean
+  install uninstall packages test-packages lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -99,6 +99,12 @@ install: ## build what is installed, no examples nor benchmarks, and install it 
 
 uninstall: ## remove what install put under PREFIX
 	tools/uninstall.sh
+
+packages: ## build Debian packages and a wheel, and check them with lintian and auditwheel
+	tools/packages.sh
+
+test-packages: ## as root: install each package in a bare system of its own, and use it
+	tools/test_packages.sh
 
 kernel: ## build kernel/o2g/o2g.ko for the running kernel, or the one of KDIR=/lib/modules/RELEASE/build
 	tools/driver/build_module.sh $(KDIR)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Install the Debian or Ubuntu packages that a task needs and this machine lacks.
-# usage: tools/setup.sh build|test|demo|bench|lint|docs|rdma|kernel|mpi|ga ...
+# usage: tools/setup.sh build|test|demo|bench|lint|docs|packages|rdma|kernel|mpi|ga ...
 set -euo pipefail
 
 # package|tasks|why
@@ -23,9 +23,9 @@ libcpp-httplib-dev|build|HTTP: metrics and web page of the pool; the client of e
 libssl-dev|build|OpenSSL: TLS of the client of etcd
 libboost-dev|build|Boost.Interprocess: allocation within a given memory block
 libgtest-dev|test|GoogleTest: unit tests
-python3|test demo docs|the fixture that runs a Gfarm; pytest
-python3-dev|test|headers of Python: the Python package
-python3-venv|test mpi docs|an environment for pytest, or for Sphinx
+python3|test demo docs packages|the fixture that runs a Gfarm; pytest
+python3-dev|test packages|headers of Python: the Python package
+python3-venv|test mpi docs packages|an environment for pytest, Sphinx or wheels
 procps|test|ps, used by fixtures
 wamerican|bench|words for the string matching experiment
 strace|kernel|counts system calls in a guest
@@ -47,7 +47,12 @@ gfortran|mpi ga|the NAS Parallel Benchmarks; Global Arrays
 autoconf|ga|the configure of Global Arrays, where its source comes from git
 automake|ga|the same
 libtool|ga|the same
-dpkg-dev|ga|unpacks the source package of Global Arrays
+dpkg-dev|ga packages|unpacks the source package of Global Arrays; lists packages
+debhelper|packages|Debian packages
+dh-python|packages|the same, of Python
+chrpath|packages|removes search paths of libraries
+lintian|packages|checks Debian packages
+mmdebstrap|packages|bare systems to try them in
 '
 # The tree can be built without these packages. Some distributions lack them.
 optional='

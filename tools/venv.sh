@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Make an environment with the Python packages of tests; prints its interpreter. Quick when it is there.
-# usage: tools/venv.sh [all|docs]
+# usage: tools/venv.sh [all|docs|packages]
 #   .venv: tools/requirements.txt; all: .venv-all, with tools/requirements-all.txt, too; docs:
-#   .venv-docs, tools/requirements-docs.txt, for the documentation site and its pictures.
+#   .venv-docs, tools/requirements-docs.txt, for the documentation site and its pictures; packages:
+#   .venv-packages, tools/requirements-packages.txt, for wheels.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=.venv
@@ -15,6 +16,10 @@ case ${1:-} in
   docs)
     folder=.venv-docs
     lists=(tools/requirements-docs.txt)
+    ;;
+  packages)
+    folder=.venv-packages
+    lists=(tools/requirements-packages.txt)
     ;;
 esac
 stamp=$folder/made-of-$(cat "${lists[@]}" | sha256sum | cut -c1-16)
