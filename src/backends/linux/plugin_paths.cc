@@ -53,7 +53,9 @@ std::vector<std::string> plugin_paths(const char *file) {
     for (const char *subfolder : {"/", "/tanada/", "/../lib/", "/../lib/tanada/"})
       paths.push_back(code_folder + subfolder + file);
 #if defined(TND_PLUGIN_DIR)
-  paths.push_back(std::string{TND_PLUGIN_DIR} + "/" + file);
+  // The folder above has libraries that are no plugins, such as libarmci.
+  for (const char *subfolder : {"/", "/../"})
+    paths.push_back(std::string{TND_PLUGIN_DIR} + subfolder + file);
 #endif
   paths.push_back(file);
   return paths;

@@ -124,7 +124,7 @@ optional_part pmix_part() {
 
 optional_part global_arrays_part() {
   return {"Global Arrays",
-          "libarmci.so",
+          "libarmci.so.0",
           TND_BUILDS_ARMCI != 0,
           "an MPI",
           "apt-get install libopenmpi-dev, then make install"};
