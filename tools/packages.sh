@@ -56,6 +56,10 @@ lintian --fail-on error,warning --tag-display-limit 0 --allow-root \
 prefix=$work/prefix
 rm -rf "$prefix" "$work/wheel"
 built=${TANADA_BUILD:-$source/obj-$(dpkg-architecture -qDEB_HOST_GNU_TYPE)}
+# GD's archive has only the used parts. The shared library would bring fifty others into the wheel,
+# also such as have other licences.
+cmake -UTANADA_GD_ARCHIVE_LINKS "$built" >/dev/null
+cmake --build "$built" --target installed >/dev/null
 DESTDIR=$prefix cmake --install "$built" --prefix /usr >/dev/null
 "$python" -m pip wheel -q --no-build-isolation --no-deps --no-index --wheel-dir "$work/wheel" . \
   -C build-dir="$work/python" -C cmake.define.TANADA_PREBUILT="$prefix/usr"
