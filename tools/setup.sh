@@ -53,6 +53,7 @@ dh-python|packages|the same, of Python
 chrpath|packages|removes search paths of libraries
 lintian|packages|checks Debian packages
 mmdebstrap|packages|bare systems to try them in
+rsync|packages|copies the sources that are packed
 '
 # The tree can be built without these packages. Some distributions lack them.
 optional='
