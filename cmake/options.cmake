@@ -42,9 +42,9 @@ if(NOT TANADA_SANITIZE)
   set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O0>)
 endif()
 
-option(TANADA_TESTED_ONLY "Optimize all by -O1: for a build that is tested and not measured" OFF)
+option(TANADA_TESTED_ONLY "Optimize all by -O1, without line numbers: for a build that is tested and not measured" OFF)
 if(TANADA_TESTED_ONLY)
-  add_compile_options(${TANADA_OPTIMIZED_TEST_OPTIONS})
+  add_compile_options(${TANADA_OPTIMIZED_TEST_OPTIONS} $<$<COMPILE_LANGUAGE:C,CXX>:-g0>)
 endif()
 
 # A first build spends most of its time in headers. With TANADA_UNITY several sources of a target

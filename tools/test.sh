@@ -39,8 +39,8 @@ fi
 # What fails in one part hides nothing of the other. Many tests wait for most of their time.
 failed=0
 at_a_time=$((2 * $(nproc) + 1))
-python_workers=$at_a_time
-[ "$preset" != dev ] || at_a_time=$(($(nproc) + 1)) # beside the Python tests
+python_workers=$((3 * $(nproc) + 1))
+[ "$preset" != dev ] || at_a_time=$(($(nproc) + 2)) # beside the Python tests
 reports=("$PWD/build/$preset/ctest.xml" "$PWD/build/$preset/pytest.xml")
 rm -f "${reports[@]}"
 
