@@ -70,4 +70,4 @@ def test_a_job_is_seen_until_it_ends(jobs, tmp_path):
         told.touch()
         job.join()
     comex_jobs.require_passed(ended[0])
-    assert top().returncode == 1 and list((runtime / "tanada").iterdir()) == []
+    assert top().returncode == 1 and list(runtime.iterdir()) == []
