@@ -94,7 +94,7 @@ def flag_texts(programs):
     texts = {}
     lines = "\n".join(man_pages.help_of(programs / "tanada-poold")).replace("\n" + " " * 30, " ")
     for flag, meaning in re.findall(
-        r"^  --([\w-]+).*?(?:  +| in \[[^\]]*\]\S* +)(\S.*)$", lines, re.M
+        r"^  --([\w-]+).*?(?:  +| in \[[^\]]*\]\S* +|:\{[^}]*\}\S* +)(\S.*)$", lines, re.M
     ):
         variable = POOLD + flag.removeprefix("no-").upper().replace("-", "_")
         texts[variable] = f"`--{flag}` of [tanada-poold](commands.md#tanada-poold): {meaning}"
