@@ -32,7 +32,7 @@ TND_KERNEL void check_rows(
   tanada::gio_result const read =
       gread_rows(group, files, fd, mine, rows, task.count, task.row_size);
   if (group.rank() == 0)
-    note(to, read.size == total ? read.status : status::range);
+    note(to, read.status == status::ok && read.size != total ? status::range : read.status);
   for (u64 i = group.rank(); i < read.size; i += group.size()) {
     u64 const offset = rows[i / task.row_size] * task.row_size + i % task.row_size;
     if (mine[i] != pattern(offset, task.seed))
