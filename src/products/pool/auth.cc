@@ -2,7 +2,6 @@
 #include "products/pool/auth.hpp"
 
 #include <sodium.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,6 +10,7 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "seams/os/secret_file.hpp"
 
 namespace tanada::pool {
 namespace {
@@ -63,12 +63,7 @@ bool key::allows(const std::string &space) const {
 
 result<std::vector<key>> keys_read(const std::string &path) {
   ensure_sodium();
-  struct stat about{};
-  if (stat(path.c_str(), &about) != 0)
-    return fail(status(-errno), "key file {}: {}", path, std::strerror(errno));
-  if ((about.st_mode & 077) != 0) {
-    return fail(status::access, "key file {}: others may read it: chmod 600 it", path);
-  }
+  TND_TRY(seams::check_secret_file(path, "key file"));
   std::ifstream stream{path};
   if (!stream)
     return fail(status::access, "key file {} cannot be read", path);

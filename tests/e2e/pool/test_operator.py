@@ -114,10 +114,10 @@ def test_metrics_for_other_nodes_need_a_token(tmp_path):
 def test_a_token_that_others_can_read_or_guess_is_refused(tmp_path):
     token = secret_file(tmp_path / "token", TOKEN)
     token.chmod(0o644)
-    assert "is accessible to other users" in start_refused("--web", "--web-token-file", token)
+    assert "others may read it" in start_refused("--web", "--web-token-file", token)
     secret_file(token, "short")
     assert "is no token" in start_refused("--web", "--web-token-file", token)
-    assert "there is no file" in start_refused("--web", "--web-token-file", tmp_path / "none")
+    assert "No such file" in start_refused("--web", "--web-token-file", tmp_path / "none")
 
 
 def metrics_of(daemon):

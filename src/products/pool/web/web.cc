@@ -2,11 +2,11 @@
 #include "products/pool/web/web.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 
 #include "core/base/log.hpp"
 #include "products/pool/web/page.hpp"
+#include "seams/os/secret_file.hpp"
 
 namespace tanada::pool {
 
@@ -30,13 +30,7 @@ result<std::unique_ptr<backends::http_server>> web_start(
 
 result<std::string> web_token_read(const std::string &path) {
   constexpr size_t token_size_min = 16, token_size_max = 512;
-  constexpr auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
-  std::error_code error;
-  auto const attributes = std::filesystem::status(path, error);
-  if (!std::filesystem::is_regular_file(attributes))
-    return fail(status::no_entry, "there is no file {} with the token of the web page", path);
-  if ((attributes.permissions() & others) != std::filesystem::perms{})
-    return fail(status::access, "{} is accessible to other users: chmod 600", path);
+  TND_TRY(seams::check_secret_file(path, "token file"));
   std::string token;
   std::ifstream file{path};
   std::getline(file, token);
