@@ -22,8 +22,8 @@ using observe::finding_state;
 const char *pool_remedy(tnd_status code) {
   switch (tanada::status(code)) {
     case tanada::status::access:
-      return "a daemon without keys serves only its own user and root: start it with --key-file, "
-             "and name a file with one of its keys by TND_POOL_KEY_FILE, or start it with --open";
+      return "name a file with one of the daemon's keys by TND_POOL_KEY_FILE; a daemon without "
+             "keys serves only its own user and root, unless it is started with --open";
     case tanada::status::timed_out:
       return "see whether a firewall drops packets to its port, and whether the host is up";
     case tanada::status::invalid:
@@ -71,10 +71,8 @@ std::vector<finding> probe_pool(const std::string &url) {
                         url + " answers; path: " + pool::path_name(connection.path),
                         {}});
   } else {
-    findings.push_back({"pool",
-                        finding_state::broken,
-                        url + ": " + tnd_last_message(),
-                        pool_remedy(code)});
+    findings.push_back(
+        {"pool", finding_state::broken, url + ": " + tnd_last_message(), pool_remedy(code)});
   }
   tnd_pool_disconnect(connected);
   return findings;

@@ -16,7 +16,8 @@ result<std::unique_ptr<fabric_endpoint>> fabric_open(const fabric_request &reque
       fabric_file_name, fabric_plugin_symbol, fabric_plugin_abi, message);
   if (plugin == nullptr) {
     return fail(status::no_plugin,
-                "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin {}: {}",
+                "a fabric needs libfabric1 (apt-get install libfabric1) and the plugin {} (package "
+                "libtanada-fabric, or make install): {}",
                 fabric_file_name,
                 message);
   }

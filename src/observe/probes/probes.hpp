@@ -80,6 +80,7 @@ struct optional_part {
   bool is_configured;       // this build has it among its targets
   const char *requirement;  // the packages that the configuration requires for it
   const char *remedy;       // how to build with it
+  const char *package;      // of Debian's format, which has it
 };
 // The optional parts of this build.
 optional_part cuda_part();

@@ -87,7 +87,12 @@ std::string load_error(const std::string &library, const char *symbol) {
 }  // namespace
 
 optional_part cuda_part() {
-  return {"CUDA plugin", "libtanada_cuda.so", TND_BUILDS_CUDA != 0, "nvcc", "make install CUDA=1"};
+  return {"CUDA plugin",
+          "libtanada_cuda.so",
+          TND_BUILDS_CUDA != 0,
+          "nvcc",
+          "make install CUDA=1",
+          "libtanada-cuda"};
 }
 
 optional_part gfarm_part() {
@@ -95,7 +100,8 @@ optional_part gfarm_part() {
           "libtanada_store_gfarm.so",
           TND_BUILDS_GFARM != 0,
           "libgfarm-dev",
-          "apt-get install libgfarm-dev, then make install"};
+          "apt-get install libgfarm-dev, then make install",
+          "libtanada-gfarm"};
 }
 
 optional_part gluster_part() {
@@ -103,7 +109,8 @@ optional_part gluster_part() {
           "libtanada_store_gluster.so",
           TND_BUILDS_GLUSTER != 0,
           "libglusterfs-dev and uuid-dev",
-          "apt-get install libglusterfs-dev uuid-dev, then make install"};
+          "apt-get install libglusterfs-dev uuid-dev, then make install",
+          "libtanada-gluster"};
 }
 
 optional_part provider_part() {
@@ -111,7 +118,8 @@ optional_part provider_part() {
           "libo2g-fi.so",
           TND_BUILDS_PROVIDER != 0,
           "libfabric-dev (1.17 or newer)",
-          "apt-get install libfabric-dev, then make install"};
+          "apt-get install libfabric-dev, then make install",
+          "libtanada-o2g"};
 }
 
 optional_part pmix_part() {
@@ -119,7 +127,8 @@ optional_part pmix_part() {
           "libtanada_bootstrap_pmix.so",
           TND_BUILDS_PMIX != 0,
           "libpmix-dev (3.1 or newer)",
-          "apt-get install libpmix-dev, then make install"};
+          "apt-get install libpmix-dev, then make install",
+          "libtanada-pmix"};
 }
 
 optional_part global_arrays_part() {
@@ -127,13 +136,29 @@ optional_part global_arrays_part() {
           "libarmci.so.0",
           TND_BUILDS_ARMCI != 0,
           "an MPI",
-          "apt-get install libopenmpi-dev, then make install"};
+          "apt-get install libopenmpi-dev, then make install",
+          "libtanada-armci0"};
+}
+
+// Whether this library came by a package of the distribution, which has no source tree.
+bool is_packaged() {
+  for (const std::string &path : seams::plugin_paths("libtanada.so.0")) {
+    std::error_code error;
+    if (path.find('/') != std::string::npos && std::filesystem::exists(path, error))
+      return std::filesystem::weakly_canonical(path, error).string().starts_with("/usr/lib/");
+  }
+  return false;
 }
 
 finding describe_missing(const optional_part &part,
                          finding_state state,
                          const std::string &effect) {
   std::string const file = part.file;
+  if (is_packaged())
+    return {part.topic,
+            state,
+            file + " is not installed: " + effect,
+            std::string{"apt-get install "} + part.package};
   if (!part.is_configured) {
     return {part.topic,
             state,

@@ -114,7 +114,8 @@ TEST_F(probes, a_store_without_its_plugin) {
                      "libtanada_store_nothing.so",
                      false,
                      "libnothing-dev",
-                     "apt-get install libnothing-dev, then make install"};
+                     "apt-get install libnothing-dev, then make install",
+                     "libtanada-nothing"};
   finding const left_out = probe_store(part, "libnothing1");
   EXPECT_EQ(left_out.state, finding_state::lacking);
   EXPECT_NE(left_out.text.find("configured without libnothing-dev"), std::string::npos)

@@ -151,7 +151,8 @@ status channel::handshake(const std::string &space,
     if (!is_equal(challenge.proof, expected)) {
       return connection_error(status::access,
                               "authentication failed with key \"" + client_key->id +
-                                  "\": the daemon does not have this secret under this id");
+                                  "\": the daemon does not have this secret under this id, "
+                                  "or has no keys");
     }
     own_proof.proof = proof_of(*client_key, prover::client, hello.nonce, challenge.nonce, space);
   }
