@@ -71,15 +71,14 @@ const char *start_remedy(status code) {
     case status::no_space:
       return "give a smaller --size or --log-size, or a --backing with more free space";
     case status::no_entry:
-      return "correct the path that --key-file or --backing names";
+      return "correct the path that --key-file, --web-token-file or --backing names";
     case status::access:
-      return "give a --key-file that only its owner may read (tanada pool key new makes keys), or "
-             "rights "
-             "to what the message names";
+      return "give files of keys and tokens that only their owner may read (tanada pool key new "
+             "makes keys), or rights to what the message names";
     case status::no_plugin:
       return "correct --fabric, or start without it";
     default:
-      return "correct the setting; tanada-poold --help and docs/pool.md list them all";
+      return "correct the setting; tanada-poold --help and man tanada-pool list them all";
   }
 }
 

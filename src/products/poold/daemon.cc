@@ -283,6 +283,8 @@ status daemon::check_journal() const {
     return status::ok;
   std::string const path = backing.substr(backing.find(':') + 1);
   std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return fail(status::invalid, "{} is a folder: name a file in it, or give flash:{}", path, path);
   bool const is_device =
       std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error);
   if (!is_device)
