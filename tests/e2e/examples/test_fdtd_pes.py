@@ -284,6 +284,6 @@ def test_the_demo_has_two_processes(tmp_path):
 def test_the_demo_without_a_launcher(tmp_path):
     output = run_demo(tmp_path, DEMO_PES="2", OSHRUN_LAUNCHER=str(pathlib.Path("/absent/mpirun")))
     assert (
-        "demo: one process (oshrun: /absent/mpirun is not a launcher" in output
+        "demo: one process (oshrun: /absent/mpirun is not installed" in output
         and "slabs" not in output
     )
