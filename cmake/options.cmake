@@ -42,7 +42,8 @@ if(NOT TANADA_SANITIZE)
   set(TANADA_TEST_OPTIONS $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O0>)
 endif()
 
-option(TANADA_TESTED_ONLY "Optimize all by -O1, without line numbers: for a build that is tested and not measured" OFF)
+option(TANADA_TESTED_ONLY
+  "Optimize all by -O1, without line numbers: for a build that is tested and not measured" OFF)
 if(TANADA_TESTED_ONLY)
   add_compile_options(${TANADA_OPTIMIZED_TEST_OPTIONS} $<$<COMPILE_LANGUAGE:C,CXX>:-g0>)
 endif()

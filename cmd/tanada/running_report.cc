@@ -27,12 +27,11 @@ std::string ports_text(const running_process &process) {
 
 std::string process_text(const running_process &process) {
   std::string const connections =
-      process.connection_count == 0
-          ? std::string{}
-          : ", " + count_text(process.connection_count, "TCP connection");
+      process.connection_count == 0 ? std::string{}
+                                    : ", " + count_text(process.connection_count, "TCP connection");
   return "  PID " + std::to_string(process.id) + ", user " + std::to_string(process.user) +
-         ports_text(process) + connections + (process.has_gfile ? ", files in kernels" : "") + ", " + size_text(double(process.resident_size)) +
-         ": " + printable(process.command) + "\n";
+         ports_text(process) + connections + (process.has_gfile ? ", files in kernels" : "") +
+         ", " + size_text(double(process.resident_size)) + ": " + printable(process.command) + "\n";
 }
 
 // Processes of one job of a launcher stand together, and others each for itself.

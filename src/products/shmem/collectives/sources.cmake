@@ -11,7 +11,8 @@ set_source_files_properties(collectives/api_active_set.cc collectives/api_reduce
 # Tests that run PEs as threads.
 if(TANADA_TESTS)
   tanada_test(shmem_collectives_test OPTIMIZED
-              SOURCES collectives/collectives_test.cc collectives/active_set_test.cc collectives/schedule_test.cc
+              SOURCES collectives/collectives_test.cc collectives/active_set_test.cc
+                collectives/schedule_test.cc
                       locks_test.cc
               MODULES products_shmem backends_local)
   # 16 PEs on a few processors take as long as all smaller jobs.
