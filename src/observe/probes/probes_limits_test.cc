@@ -1,31 +1,15 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 
-#include "observe/probes/probes.hpp"
+#include "observe/probes/testing.hpp"
 
 namespace tanada::observe {
 namespace {
 
 namespace fs = std::filesystem;
 
-class limits : public testing::Test {
- protected:
-  system_root const system_{testing::TempDir() + "/limits_" + std::to_string(getpid())};
-  void SetUp() override {
-    fs::create_directories(system_.root);
-  }
-  void TearDown() override {
-    fs::remove_all(system_.root);
-  }
-  void write_file(const std::string &path, const std::string &text) const {
-    fs::path const whole = system_.root + path;
-    fs::create_directories(whole.parent_path());
-    std::ofstream{whole} << text;
-  }
-};
+class limits : public machine_of_files {};
 
 TEST_F(limits, a_group_without_limits_is_good) {
   EXPECT_EQ(probe_cgroup(system_).state, finding_state::good);

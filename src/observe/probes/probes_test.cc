@@ -1,31 +1,11 @@
-#include "observe/probes/probes.hpp"
+#include "observe/probes/testing.hpp"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 namespace tanada::observe {
 namespace {
 
-namespace fs = std::filesystem;
-
-class probes : public testing::Test {
- protected:
-  system_root const system_{testing::TempDir() + "/machine_" + std::to_string(getpid())};
-  void SetUp() override {
-    fs::create_directories(system_.root);
-  }
-  void TearDown() override {
-    fs::remove_all(system_.root);
-  }
-  void write_file(const std::string &path, const std::string &text) const {
-    fs::path const whole = system_.root + path;
-    fs::create_directories(whole.parent_path());
-    std::ofstream{whole} << text;
-  }
-};
+class probes : public machine_of_files {};
 
 TEST_F(probes, rdma_ports) {
   EXPECT_EQ(probe_rdma(system_).state, finding_state::lacking);
