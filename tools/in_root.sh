@@ -21,9 +21,22 @@ echo "deb [trusted=yes] file:/packages ./" >"$root/etc/apt/sources.list.d/tanada
 # Services do not start in a chroot.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod +x "$root/usr/sbin/policy-rc.d"
+# shellcheck disable=SC2016  # the shell in the root expands these
 exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
   DEBIAN_FRONTEND=noninteractive http_proxy="${http_proxy:-}" https_proxy="${https_proxy:-}" \
   sh -euc 'cd /test
     install() { apt-get -qq install -y --no-install-recommends "$@" >/dev/null; }
+    # start_daemon PROGRAM SIZE: its process is $daemon, its port $number.
+    start_daemon() {
+      "$1" --port 0 --size "$2" --port-file port >daemon.log 2>&1 &
+      daemon=$!
+      tries=0
+      until [ -s port ]; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || { cat daemon.log; exit 1; }
+        sleep 0.1
+      done
+      read -r number _ <port
+    }
     apt-get -qq update
     . ./run.sh'

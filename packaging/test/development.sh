@@ -1,20 +1,12 @@
 # Programs of C and OpenSHMEM, compiled with pkg-config and oshcc.
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2154
 install libtanada-dev tanada-poold tanada-tools libtanada-pmix openmpi-bin gcc libc6-dev pkg-config
 # shellcheck disable=SC2046  # the flags are words
 gcc -Wall -Werror examples/pool/snapshot.c -o snapshot $(pkg-config --cflags --libs tanada)
-tanada-poold --port 0 --size 64MiB --port-file port >daemon.log 2>&1 &
-daemon=$!
-tries=0
-until [ -s port ]; do
-  tries=$((tries + 1))
-  [ $tries -lt 100 ] || { cat daemon.log; exit 1; }
-  sleep 0.1
-done
-read -r number _ <port
+start_daemon tanada-poold 64MiB # sets daemon and number
 ./snapshot "pool://127.0.0.1:$number/runs/field" | grep '8388608 bytes are back'
-kill $daemon
-wait $daemon
+kill "$daemon"
+wait "$daemon"
 # Open MPI's commands of these names are in /usr/bin.
 PATH=/usr/lib/tanada/bin:$PATH
 oshcc -O2 examples/shmem/ring.c -o ring
