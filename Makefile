@@ -72,7 +72,7 @@ test-shmem: ## OpenSHMEM programs and shmem4py with up to 64 PEs, by shared memo
 	tools/build.sh dev test
 	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TND_SHMEM_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem tests/e2e/python/test_shmem.py
 
-test-suites: ## suites of OpenSHMEM whose checkouts variables name (TND_SHMEM_SOS and others), with a table (hours)
+test-suites: ## suites of OpenSHMEM that variables name (docs/testing.md), with a table (hours)
 	tools/build.sh dev test
 	python=$$(tools/venv.sh) && TND_TEST_ALL=1 TANADA_BUILD="$(CURDIR)/build/dev" \
 	  "$$python" -m pytest -q -rs -p no:cacheprovider tests/conformance/shmem/test_shmem_suites.py

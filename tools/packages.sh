@@ -28,7 +28,8 @@ if [ -n "${TANADA_BUILD:-}" ]; then
   TANADA_BUILD=$(realpath "$TANADA_BUILD")
   export TANADA_BUILD
   cmake -DCMAKE_INSTALL_PREFIX=/usr -DTANADA_GD_ARCHIVE_LINKS=OFF \
-    -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" "$TANADA_BUILD" >/dev/null
+    -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" \
+    "$TANADA_BUILD" >/dev/null
   cmake --build "$TANADA_BUILD" --target installed >/dev/null
   DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}"
 fi

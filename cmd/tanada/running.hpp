@@ -13,14 +13,15 @@ namespace tanada::command {
 struct running_process {
   int id = 0;
   uint32_t user = 0;
-  std::string command;                // its arguments, with blanks between
-  std::string product;                // "pool daemon", "OpenSHMEM", "Global Arrays", "MPI over o2g",
-                                      // or "libtanada": a client of the pool, or gfile
-  bool has_gfile = false;             // `tanada gfile stat` shows it
-  std::string job;                    // the launcher's name of its job; empty: none
-  std::vector<uint16_t> ports;        // TCP ports that it listens on, in order
-  uint32_t connection_count = 0;      // established TCP connections
-  uint64_t resident_size = 0;         // bytes
+  std::string command;            // its arguments, with blanks between
+  std::string product;            // "pool daemon", "OpenSHMEM", "Global Arrays",
+                                  // "MPI over o2g", or "libtanada": a client of the pool, or
+                                  // gfile
+  bool has_gfile = false;         // `tanada gfile stat` shows it
+  std::string job;                // the launcher's name of its job; empty: none
+  std::vector<uint16_t> ports;    // TCP ports that it listens on, in order
+  uint32_t connection_count = 0;  // established TCP connections
+  uint64_t resident_size = 0;     // bytes
 };
 
 // A file in /dev/shm whose process has ended.
