@@ -1,5 +1,6 @@
 """Three real servers and a real etcd: what was acknowledged stays, whichever server is lost."""
 
+import random
 import signal
 import subprocess
 import threading
@@ -25,7 +26,8 @@ from cluster_processes import (
 )
 from commands import BUILD, LIMIT_S, environment, pool, pool_json, wait_for
 
-STOP_LIMIT_S = 10  # of a commit while a server stops, on a busy machine; a lease is 30 s
+PATIENT_LEASE_S = 60
+STOP_LIMIT_S = 10  # of a commit while a server stops, on a busy machine
 
 
 @pytest.fixture
@@ -82,7 +84,7 @@ def test_each_server_is_killed_while_clients_write(cluster):
 def patient_cluster(tmp_path):
     """Its leases are so long that nobody can wait for their end."""
     try:
-        running = Cluster(tmp_path, 3, lease_s=30)
+        running = Cluster(tmp_path, 3, lease_s=PATIENT_LEASE_S)
     except (etcd.EtcdError, FileNotFoundError) as error:
         pytest.skip(f"etcd: {error}")
     try:
@@ -104,12 +106,12 @@ def test_reads_go_on_while_nobody_has_taken_over(patient_cluster):
         assert listed.returncode == 0 and "first" in listed.stdout, listed.stderr
     took_s = time.monotonic() - begin_s
     assert took_s < cluster.lease_s / 2, took_s
-    # The clients of some namespaces have to wait before they may write.
-    refused = [
-        pool("cp", "-q", "-", cluster.location(space, "second"), "--timeout", "1", stdin="x")
-        for space in NAMESPACES
-    ]
-    assert {done.returncode for done in refused} == {0, 1}, refused
+    # Changes of two of three namespaces have to wait: the server has a copy of them.
+    codes = set()
+    while codes != {0, 1} and time.monotonic() - begin_s < cluster.lease_s * 3 / 4:
+        place = cluster.location(f"more{random.randrange(10**6)}", "first")
+        codes.add(pool("cp", "-q", "-", place, "--timeout", "3", stdin="x").returncode)
+    assert codes == {0, 1}, codes
 
 
 def test_a_rolling_restart_holds_nobody_up(patient_cluster):
