@@ -226,6 +226,7 @@ void pool_life::restore_stripes(daemon &made) {
           .memory_size = world_.random.between(striped_memory_min, striped_memory_max),
           .period_ns = 50 * ms,
           .page_size = size_t(world_.random.between(1, 20)),
+          .run = life_ + 1,
           .clock = &clock_},
       *made.objects);
   made.service->stripes = made.stripes.get();

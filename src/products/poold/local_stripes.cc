@@ -36,8 +36,11 @@ local_stripes::local_stripes(const options &settings, catalog &objects)
       limits_{limits_for(settings)},
       search_ns_{settings.clock->now_ns()} {
   TND_ASSERT(options_.page_size > 0);
-  pool::bytes32 const random = pool::random_bytes();
-  std::memcpy(&run_, random.data(), sizeof run_);
+  run_ = options_.run;
+  if (run_ == 0) {
+    pool::bytes32 const random = pool::random_bytes();
+    std::memcpy(&run_, random.data(), sizeof run_);
+  }
 }
 
 local_stripes::~local_stripes() {

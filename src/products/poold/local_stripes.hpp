@@ -28,6 +28,7 @@ class local_stripes {
     uint64_t stripe_size = uint64_t{64} << 20;  // at most; 0: objects are not striped
     uint64_t period_ns = 5'000'000'000;         // between two searches
     size_t page_size = 1000;                    // stripes visited at a time
+    uint64_t run = 0;  // a number that no earlier daemon of this pool had; 0: a random one
     seams::clock *clock = &seams::monotonic_clock();
   };
   // The catalog has all objects that a restart restores, and outlives this.
