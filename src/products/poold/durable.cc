@@ -15,13 +15,13 @@
 
 #include "core/base/assert.hpp"
 #include "core/base/log.hpp"
+#include "seams/os/thread.hpp"
 
 namespace tanada::poold {
 namespace {
 
 constexpr uint64_t journal_file_size = uint64_t{16} << 20,
                    journal_size = uint64_t{64} << 20;   // a record takes 4 KiB
-constexpr uint64_t quiet_ns = 100'000;                  // without arrivals, before a group begins
 constexpr uint64_t sync_size_max = uint64_t{16} << 20;  // of a group, unless one entry is larger
 
 // A removal under a name that is free: the log may have stale objects under it.
@@ -34,6 +34,7 @@ pool::log_options log_options_for(const durable_options &options, const std::str
   pool::log_options settings;
   settings.url = url;
   settings.with_data = options.with_data;
+  settings.gathers = options.with_data;  // otherwise the groups of the backing file are the log's
   settings.size_max = options.size_max;
   // Use several files, so that some can be removed while others are written.
   uint64_t const usable_size = std::min(options.size_max, pool::file_system_size(options.folder));
@@ -175,24 +176,12 @@ void durable_journal::push(std::shared_ptr<entry> item) {
   wake_.notify_one();
 }
 
-// Whether no more transactions are expected that could share the next group's syncs.
+// Whether the log has completed the previous group, and the next one need not wait for more.
 bool durable_journal::may_begin_group() {
   TND_ASSERT(pending_count_ >= queue_.size());
   if (pending_count_ > queue_.size())
-    return false;  // the log has not completed the previous group
-  uint64_t const now_ns = clock_.now_ns();
-  if (seen_count_ == 0) {
-    first_seen_ns_ = now_ns;
-    group_duration_ns_ = now_ns - std::min(now_ns, group_begin_ns_);
-  }
-  if (seen_count_ != queue_.size()) {
-    seen_count_ = queue_.size();
-    seen_ns_ = now_ns;
-  }
-  bool const is_lone = std::max(last_group_count_, previous_group_count_) <= 1;
-  bool const is_quiet = now_ns - seen_ns_ >= quiet_ns;
-  bool const is_late = now_ns - first_seen_ns_ >= group_duration_ns_ / 4;
-  return (is_lone && queue_.size() == 1) || is_quiet || is_late || is_stopping_;
+    return false;
+  return gate_.may_begin(clock_.now_ns(), queue_.size()) || is_stopping_;
 }
 
 // The entries at the front of the queue that share the next sync of the backing file. Empty: the
@@ -208,9 +197,7 @@ std::vector<std::shared_ptr<durable_journal::entry>> durable_journal::unsynced_e
       break;
     entries.push_back(item);
   }
-  previous_group_count_ = std::exchange(last_group_count_, entries.size());
-  group_begin_ns_ = clock_.now_ns();
-  seen_count_ = 0;
+  gate_.begin(clock_.now_ns());
   return entries;
 }
 
@@ -274,6 +261,7 @@ status durable_journal::drain(uint64_t deadline_ns) {
 }
 
 void durable_journal::run() {
+  seams::thread_set_precise_sleep();
   unique_lock lock{mutex_};
   while (!is_stopping_) {
     lock.unlock();
@@ -459,6 +447,10 @@ void durable_journal::add_extents(const object &source, pool::change &logged) co
 }
 
 void durable_journal::complete(entry &item, status code) {
+  {
+    lock_guard lock{mutex_};
+    pending_peak_ = std::max(pending_peak_, pending_count_);
+  }
   std::vector<change> follow_ups;
   bool const is_kept = code == status::ok;
   code = record_outcome(item, code, follow_ups);
@@ -480,6 +472,8 @@ void durable_journal::complete(entry &item, status code) {
   TND_ASSERT(pending_count_ > 0 && pending_size_ >= item.size);
   pending_size_ -= item.size;
   pending_count_--;
+  if (pending_count_ == queue_.size())
+    gate_.end(clock_.now_ns(), std::exchange(pending_peak_, 0));
 }
 
 // Returns the status for the callback.

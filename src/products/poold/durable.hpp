@@ -15,6 +15,7 @@
 #include "core/base/mutex.hpp"
 #include "products/poold/catalog.hpp"
 #include "products/poold/journal.hpp"
+#include "products/poold/log/group_gate.hpp"
 #include "products/poold/log/log.hpp"
 #include "products/poold/log/reserve_file.hpp"
 #include "seams/clock/clock.hpp"
@@ -128,9 +129,8 @@ class unwritten_names {
 //
 // Over a backing file, transactions that wait at the same time are one group: one sync of their
 // bytes in the file, then one of the log. A group begins when the log has completed the previous
-// one: all that arrived meanwhile takes fewer syncs than two smaller groups that overlap. Writers
-// that the previous group has released come back one after the other, so a group also waits until
-// no transaction has arrived for a moment, but not if the last ones had a single transaction.
+// one, and its gate lets it: all that arrived meanwhile takes fewer syncs than two smaller groups
+// that overlap.
 class durable_journal final : public journal, public cold_store {
  public:
   // Open the log in a folder, under a lock. busy: another daemon has locked the folder. Other
@@ -313,14 +313,8 @@ class durable_journal final : public journal, public cold_store {
   uint64_t pending_size_ TND_GUARDED_BY(mutex_) = 0;  // bytes of all incomplete entries
   uint64_t pending_count_ TND_GUARDED_BY(mutex_) = 0;
   uint64_t last_order_ TND_GUARDED_BY(mutex_) = 0;
-  // Of groups over a backing file: the sizes of the last two, when the previous one was complete,
-  // and the queue's size and the time when it last changed since then.
-  size_t last_group_count_ TND_GUARDED_BY(mutex_) = 0, previous_group_count_
-                                                       TND_GUARDED_BY(mutex_) = 0;
-  uint64_t group_begin_ns_ TND_GUARDED_BY(mutex_) = 0;
-  uint64_t group_duration_ns_ TND_GUARDED_BY(mutex_) = 0;
-  size_t seen_count_ TND_GUARDED_BY(mutex_) = 0;
-  uint64_t seen_ns_ TND_GUARDED_BY(mutex_) = 0, first_seen_ns_ TND_GUARDED_BY(mutex_) = 0;
+  uint64_t pending_peak_ TND_GUARDED_BY(mutex_) = 0;  // of pending_count_, since the last group
+  pool::group_gate gate_ TND_GUARDED_BY(mutex_);      // of groups over a backing file
   bool is_stopping_ TND_GUARDED_BY(mutex_) = false;
   uint64_t stop_deadline_ns_ TND_GUARDED_BY(mutex_) = ~uint64_t{0};
   std::thread thread_;

@@ -12,4 +12,4 @@ set(LOG_SOURCES
   log/writer_head.cc
   log/compactor.cc
   log/log.cc)
-set(LOG_TESTS log/format_test.cc log/log_test.cc)
+set(LOG_TESTS log/format_test.cc log/group_gate_test.cc log/log_test.cc)

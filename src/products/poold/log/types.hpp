@@ -81,6 +81,7 @@ struct log_options {
   uint64_t size_max =
       ~uint64_t{0};  // bytes of all files; an eighth, at most one file, is kept for compaction
   uint64_t copy_size_max = 256u << 20;  // bytes of memory; compaction does not move larger objects
+  bool gathers = true;  // a group of few bytes may wait for transactions that could share its sync
   uint64_t group_size_max = 64u << 20;  // bytes that share a sync, unless a transaction is larger
   uint64_t queue_size_max = 1u << 30;   // bytes of queued transactions, unless one is larger
   uint32_t queue_count_max = 4096;      // queued transactions

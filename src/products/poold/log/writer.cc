@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t group_count_max = 2;                     // one is synced while another is written
 constexpr size_t buffer_count_max = 512;                  // in one write
+constexpr uint64_t overlap_size_min = 256u << 10;         // bytes of a group that may overlap
 constexpr uint64_t write_size_max = 4u << 20;             // bytes of one write
 constexpr size_t record_count_max = 1024;                 // in a group
 constexpr uint64_t compaction_size_min = 8 * block_size;  // kept free by removals in a full store
@@ -281,9 +282,18 @@ bool writer::wait_or_reject(const std::function<bool()> &can_free_space) {
   return false;
 }
 
+// Whether the transactions that wait should be written now.
+bool writer::may_form_group() {
+  if (groups_.size() >= group_count_max || queue_.empty() || head_state_ == head::opening)
+    return false;
+  if (!state_.options.gathers || queue_size_ >= overlap_size_min || queue_.front()->is_internal)
+    return true;
+  return groups_.empty() && gate_.may_begin(clock_.now_ns(), queue_.size());
+}
+
 void writer::form_group(const std::function<bool()> &can_free_space) {
   lacks_space_ = false;
-  if (groups_.size() >= group_count_max || queue_.empty() || head_state_ == head::opening)
+  if (!may_form_group())
     return;
   uint64_t size = 0;
   auto new_group = std::make_shared<group>();
@@ -316,6 +326,7 @@ void writer::form_group(const std::function<bool()> &can_free_space) {
   if (new_group->records.empty())
     return;
   groups_.push_back(new_group);
+  gate_.begin(clock_.now_ns());
   write(new_group);
 }
 
@@ -399,9 +410,13 @@ void writer::acknowledge() {
   TND_ASSERT(!groups_.empty() && groups_.front()->is_synced);
   auto const target = std::move(groups_.front());
   groups_.pop_front();
+  size_t pending_count = queue_.size();
+  for (const auto &record : target->records)
+    pending_count += record->callbacks.size();
   apply_group(*target);
   sync_count_++;
   last_durable_ns_ = clock_.now_ns();
+  gate_.end(last_durable_ns_, pending_count);
 }
 
 void writer::apply_group(const group &target) {

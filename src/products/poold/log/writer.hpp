@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 
+#include "products/poold/log/group_gate.hpp"
 #include "products/poold/log/live_set.hpp"
 #include "products/poold/log/recovery.hpp"
 #include "products/poold/log/reserve.hpp"
@@ -72,10 +73,11 @@ result<std::unique_ptr<outgoing_record>> make_record(std::vector<log_entry> entr
                                                      bool with_data);
 
 // Writes records in groups. Small transactions that wait for the same group share records. The
-// records of a group share a sync, which runs while the next group is
-// being written. If a write or a sync fails, all groups fail. The file is cut off after the last
-// synced record, the callbacks get the status, and a new file is started. The old file is not used
-// again, because a later sync need not report that an earlier one failed.
+// records of a group share a sync. A group of many bytes is written while the previous one is
+// synced. A smaller one waits for its end, so that more transactions share its sync. If a write or
+// a sync fails, all groups fail. The file is cut off after the last synced record, the callbacks
+// get the status, and a new file is started. The old file is not used again, because a later sync
+// need not report that an earlier one failed.
 class writer {
  public:
   writer(log_state &state, seams::clock &clock) : state_{state}, clock_{clock} {}
@@ -115,6 +117,7 @@ class writer {
     bool is_syncing = false, is_synced = false;
   };
 
+  bool may_form_group();
   void form_group(const std::function<bool()> &can_free_space);
   bool has_space(const outgoing_record &record, const std::function<bool()> &can_free_space);
   bool wait_or_reject(const std::function<bool()> &can_free_space);
@@ -149,6 +152,7 @@ class writer {
   std::deque<std::unique_ptr<outgoing_record>> queue_;
   uint64_t queue_size_ = 0;
   std::deque<std::shared_ptr<group>> groups_;
+  group_gate gate_;
   std::shared_ptr<log_file> head_;  // the file that takes the next record, at head_offset_
   head head_state_ = head::closed;
   uint64_t head_offset_ = 0, last_durable_ns_ = 0, sync_count_ = 0;
