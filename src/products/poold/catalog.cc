@@ -367,6 +367,7 @@ void catalog::commit_locked(namespace_state &state,
   put.object = object;
   put.replaced_version = version_or_zero(previous);
   put.flags = object->flags & flags_of_objects;
+  put.stripe_versions = stripe_versions_of(state, *object);
   changes.push_back(std::move(put));
   if (previous != nullptr)
     superseded.push_back(std::move(previous));

@@ -391,6 +391,11 @@ class catalog {
   uint64_t size_to_evict(const object &target) const;
   std::vector<object_place> find_stripes_locked(const striped_key &key) const TND_REQUIRES(mutex_);
   void remove_stripes_locked(const striped_key &key) TND_REQUIRES(mutex_);
+  object_ref stripe_of(const namespace_state &state,
+                       const wire::pool::stripe_manifest &manifest,
+                       size_t index) const TND_REQUIRES(mutex_);
+  std::vector<uint64_t> stripe_versions_of(const namespace_state &state, const object &target) const
+      TND_REQUIRES(mutex_);
   bool has_stripes_of(const namespace_state &state,
                       const wire::pool::stripe_manifest &manifest) const TND_REQUIRES(mutex_);
   uint64_t evict_heads(namespace_state &state, uint64_t size) TND_REQUIRES(mutex_);

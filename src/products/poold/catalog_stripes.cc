@@ -159,6 +159,32 @@ void catalog::remove_stripes_locked(const striped_key &key) {
   }
 }
 
+object_ref catalog::stripe_of(const namespace_state &state,
+                              const wire::pool::stripe_manifest &manifest,
+                              size_t index) const {
+  return find_locked({wire::pool::stripe_space_name(state.name, manifest.partitions[index]),
+                      wire::pool::stripe_name(manifest.id, index)});
+}
+
+// Of a striped object whose stripes are all here, 0 for one that is missing; otherwise none.
+std::vector<uint64_t> catalog::stripe_versions_of(const namespace_state &state,
+                                                  const object &target) const {
+  TND_ASSERT(mutex_.is_held());
+  if (!options_.has_all_stripes || target.striped == nullptr)
+    return {};
+  auto const manifest = manifest_of(target);
+  if (!manifest.ok())
+    return {};
+  std::vector<uint64_t> versions = manifest.value().versions();
+  if (!versions.empty())
+    return versions;
+  for (size_t i = 0; i < manifest.value().partitions.size(); i++) {
+    object_ref const stripe = stripe_of(state, manifest.value(), i);
+    versions.push_back(stripe == nullptr ? 0 : stripe->metadata.version);
+  }
+  return versions;
+}
+
 bool catalog::has_stripes_of(const namespace_state &state,
                              const wire::pool::stripe_manifest &manifest) const {
   TND_ASSERT(mutex_.is_held());
@@ -166,9 +192,7 @@ bool catalog::has_stripes_of(const namespace_state &state,
     return false;
   std::vector<uint64_t> const &versions = manifest.versions();
   for (size_t i = 0; i < manifest.partitions.size(); i++) {
-    object_ref const stripe =
-        find_locked({wire::pool::stripe_space_name(state.name, manifest.partitions[i]),
-                     wire::pool::stripe_name(manifest.id, i)});
+    object_ref const stripe = stripe_of(state, manifest, i);
     bool const is_there = stripe != nullptr && stripe->metadata.size == manifest.size_of(i) &&
                           (versions.empty() || stripe->metadata.version == versions[i]);
     if (!is_there)

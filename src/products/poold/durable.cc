@@ -361,6 +361,19 @@ bool durable_journal::is_logged(uint64_t version) const {
   return submitted_versions_.contains(version) || log_->contains(version);
 }
 
+// ok: the log has the object's stripes, or gets them before the object. Otherwise a restart could
+// find the object without them, instead of the version before. Else the status of a failure that
+// kept one out.
+status durable_journal::check_stripes(const change &put) const {
+  bool const has_all = std::all_of(put.stripe_versions.begin(),
+                                   put.stripe_versions.end(),
+                                   [this](uint64_t version) { return is_logged(version); });
+  if (has_all)
+    return status::ok;
+  status const cause = unwritten_.condition().cause;
+  return cause == status::ok ? status::stale : cause;
+}
+
 // The versions of puts that a log has to write.
 void durable_journal::note_submitted(const pool::transaction &changes) {
   for (const pool::change &update : changes)
@@ -408,6 +421,7 @@ status durable_journal::make_put(const change &source, pool::change &logged) {
   TND_ASSERT(source.object != nullptr);
   const object &stored_object = *source.object;
   TND_ASSERT(!stored_object.is_cold());
+  TND_TRY(check_stripes(source));
   std::vector<iovec> parts;
   stored_object.append_parts(0, stored_object.metadata.size, parts);
   logged.meta = {source.namespace_name,

@@ -219,6 +219,7 @@ class durable_journal final : public journal, public cold_store {
   status submit(const std::shared_ptr<entry> &item);
   status make_transaction(const entry &item, pool::transaction &changes);
   bool is_logged(uint64_t version) const;
+  status check_stripes(const change &put) const;
   void note_submitted(const pool::transaction &changes);
   void note_completed(const pool::transaction &changes);
   status make_put(const change &source, pool::change &logged);

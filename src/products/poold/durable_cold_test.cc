@@ -8,11 +8,12 @@
 #include "core/base/log.hpp"
 #include "products/poold/cold_read.hpp"
 #include "products/poold/testing/journal_fixture.hpp"
+#include "products/poold/testing/manifest.hpp"
 
 namespace tanada::poold {
 namespace {
 
-constexpr uint64_t one_object = mib;
+constexpr uint64_t one_object = mib, small_stripe = 4096;
 
 class cold_objects : public journal_fixture {
  protected:
@@ -28,6 +29,7 @@ class cold_objects : public journal_fixture {
     keeping.size_max = settings_.size_max;
     catalog_options limits;
     limits.clock = &clock_;
+    limits.has_all_stripes = true;
     open_log(keeping, limits);
     ASSERT_EQ(journal_->restore(*objects_), status::ok);
     space_ = objects_->open_namespace("s", true).value();
@@ -46,9 +48,30 @@ class cold_objects : public journal_fixture {
     created.value()->append_parts(0, size, parts);
     for (const iovec &part : parts)
       std::memset(part.iov_base, letter_of(name), part.iov_len);
-    return objects_
-        ->commit(created.value(), name, 0, [](const info &) { return journal_callback{}; })
+    return commit(created.value(), name);
+  }
+  status commit(const object_ref &target, const std::string &name) {
+    return objects_->commit(target, name, 0, [](const info &) { return journal_callback{}; })
         .error();
+  }
+  void put_stripe(const wire::pool::striped_id &id, size_t index) {
+    uint64_t const space =
+        objects_->open_namespace(wire::pool::stripe_space_name("s", 0), true).value();
+    auto const stripe = objects_->create_object(space, small_stripe, 0).value();
+    ASSERT_EQ(commit(stripe, wire::pool::stripe_name(id, index)), status::ok);
+    objects_->close_namespace(space, true, 1);
+  }
+  // An object of two stripes, which are there.
+  void put_head(const std::string &name, const wire::pool::striped_id &id) {
+    wire::pool::stripe_manifest manifest;
+    manifest.id = id;
+    manifest.size = 2 * small_stripe;
+    manifest.stripe_size = small_stripe;
+    manifest.partitions = {0, 0};
+    object_ref const head = objects_->create_striped(space_, manifest.size, 0, id).value();
+    write_manifest(*head, manifest);
+    ASSERT_EQ(objects_->complete_striped(*head), status::ok);
+    ASSERT_EQ(commit(head, name), status::ok);
   }
   bool is_cold(const std::string &name) {
     return objects_->open(space_, name, 0, false).value()->is_cold();
@@ -93,6 +116,32 @@ TEST_F(cold_objects, the_least_recently_used_ones_leave_memory_for_new_ones) {
   EXPECT_EQ(objects_->statistics().cold_size, one_object);
   EXPECT_LE(memory_->used(), memory_->capacity());
   EXPECT_EQ(read("b"), status::ok);
+}
+
+TEST_F(cold_objects, a_striped_one_is_logged_after_its_stripes) {
+  put_stripe({1, 1}, 0);
+  put_stripe({1, 1}, 1);
+  put_head("a", {1, 1});
+  drain();
+  start();
+  EXPECT_EQ(objects_->set_aside_incomplete(), 0u);
+  EXPECT_EQ(objects_->open(space_, "a", 0).value()->client_metadata().size, 2 * small_stripe);
+}
+
+TEST_F(cold_objects, a_striped_one_is_not_logged_if_a_stripe_was_not) {
+  ASSERT_EQ(put("a"), status::ok);
+  put_stripe({1, 1}, 0);
+  drain();
+  fail_writes(true);
+  put_stripe({1, 1}, 1);
+  drain();
+  fail_writes(false);
+  put_head("a", {1, 1});
+  drain();
+  EXPECT_FALSE(journal_->condition().is_whole);
+  start();
+  EXPECT_EQ(objects_->set_aside_incomplete(), 0u);
+  EXPECT_EQ(read("a"), status::ok);  // the version before
 }
 
 TEST_F(cold_objects, an_object_stays_while_it_is_written_used_or_pinned) {

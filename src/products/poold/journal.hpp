@@ -25,6 +25,8 @@ struct change {
       0;                    // put, rename: the version that had the name; 0: the name was free
   uint32_t flags = 0;       // put: at its commit; set_flags: the new flags
   bool is_replica = false;  // a change that another server of the cluster has made
+  std::vector<uint64_t>
+      stripe_versions{};  // put of a striped object: of its stripes, if all are here
   std::shared_ptr<cold_reader> reader{};  // of a cold object whose bytes may have to be copied
 };
 

@@ -3,9 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-
 #include "core/base/message.hpp"
+#include "products/poold/testing/manifest.hpp"
 #include "products/poold/testing/sizes.hpp"
 #include "sim/clock.hpp"
 #include "sim/world.hpp"
@@ -57,12 +56,7 @@ class local_stripes_test : public testing::Test {
     manifest.size = size;
     manifest.stripe_size = stripe_size;
     manifest.partitions.assign(count, partition);
-    std::vector<std::byte> bytes;
-    wire::encode(manifest, bytes);
-    std::vector<iovec> parts;
-    head->append_parts(0, bytes.size(), parts);
-    std::memcpy(parts.at(0).iov_base, bytes.data(), bytes.size());
-    head->metadata.size = bytes.size();
+    write_manifest(*head, manifest);
     return head;
   }
   void commit(const object_ref &head, const std::string &name) {
