@@ -130,14 +130,14 @@ void miss_latency(report &to) {
           "us",
           "",
           std::nullopt,
-          std::nullopt,
+          on_gpu ? std::optional<double>{1.5} : std::nullopt,
           better::lower});
   to.add({"a warp's gread of a 4 KiB page in the host tier",
           median(host_hits) * 1e6,
           "us",
           "",
           std::nullopt,
-          std::nullopt,
+          on_gpu ? std::optional<double>{4} : std::nullopt,
           better::lower});
   to.add({"a warp's gread of a 4 KiB page that misses, mem://",
           median(misses) * 1e6,
@@ -178,7 +178,7 @@ void miss_rate(report &to) {
           "M/s",
           "",
           std::nullopt,
-          on_gpu ? std::optional<double>{1.5} : std::nullopt,
+          on_gpu ? std::optional<double>{5.0} : std::nullopt,
           better::higher});
 }
 
