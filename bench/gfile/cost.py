@@ -22,16 +22,25 @@ from machine import header  # noqa: E402
 KERNEL = """
 #include <tanada/device/gfile.cuh>
 using namespace tanada;
-extern "C" __global__ void kernel(gfile_ref files, int fd, u8 *target, u64 count) {
+extern "C" __global__ void BOUNDS kernel(gfile_ref files, int fd, u8 *target, u64 count) {
   GROUP const group{};
   for (u64 i = 0; i < count; i++) { CALL }
 }
 """
+READ = "(void)gread(group, files, fd, target, i * 4096, 4096);"
+# The last one: two blocks of 512 threads share a multiprocessor.
 CALLS = {
-    "no call": "target[i] = u8(i);",
-    "gread": "(void)gread(group, files, fd, target, i * 4096, 4096);",
-    "gwrite": "(void)gwrite(group, files, fd, target, i * 4096, 4096);",
+    "no call": ("target[i] = u8(i);", ""),
+    "gread": (READ, ""),
+    "gwrite": ("(void)gwrite(group, files, fd, target, i * 4096, 4096);", ""),
+    "gread, 2 blocks of 512": (READ, "__launch_bounds__(512, 2)"),
 }
+
+
+def filled_in(text, **words):
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
 
 
 def compiler_time():
@@ -40,11 +49,11 @@ def compiler_time():
     return usage.ru_utime + usage.ru_stime
 
 
-def measure(group, call):
+def measure(group, call, bounds):
     begin = compiler_time()
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = pathlib.Path(folder, "kernel.cu"), pathlib.Path(folder, "kernel.cubin")
-        source.write_text(KERNEL.replace("GROUP", group).replace("CALL", call))
+        source.write_text(filled_in(KERNEL, GROUP=group, CALL=call, BOUNDS=bounds))
         messages = subprocess.run(
             [
                 "nvcc",
@@ -84,8 +93,8 @@ def main():
     print(f"{'kernel':32} {'registers':>9} {'spilt, bytes':>12} {'code, bytes':>12} {'s':>6}")
     for group in ("this_thread", "this_warp", "this_block"):
         empty_seconds = 0.0
-        for name, call in CALLS.items():
-            registers, spills, code, seconds = measure(group, call)
+        for name, (call, bounds) in CALLS.items():
+            registers, spills, code, seconds = measure(group, call, bounds)
             empty_seconds = empty_seconds or seconds
             added = round(seconds - empty_seconds, 2)
             what = f"{group}, {name}"

@@ -11,6 +11,10 @@ namespace tanada::gfile::device {
 
 using simt::any_group;
 
+TND_DEVICE inline device_state &state_of(gfile_ref files) {
+  return *static_cast<device_state *>(files.state);
+}
+
 // Numbers of tnd_gfile_site.
 enum class site : u32 { open = 1, read, write, close, stat, unlink, truncate, sync, prefetch, map };
 
@@ -54,10 +58,10 @@ TND_DEVICE inline counters &counters_of(counters *counts, u32 node) {
 TND_DEVICE inline counters &counters_of(device_state &state, u32 node) {
   return counters_of(simt::constant(state.counts), node);
 }
-TND_DEVICE inline void count(u64 counters::*counter,
-                             device_state &state,
-                             u32 node,
-                             u64 amount = 1) {
+TND_DEVICE_CALL inline void count(u64 counters::*counter,
+                                  device_state &state,
+                                  u32 node,
+                                  u64 amount = 1) {
   (void)simt::device_word<u64>(counters_of(state, node).*counter).fetch_add_relaxed(amount);
 }
 

@@ -12,10 +12,6 @@ namespace tanada {
 
 namespace gfile::device {
 
-TND_DEVICE inline device_state &state_of(gfile_ref files) {
-  return *static_cast<device_state *>(files.state);
-}
-
 // The URL of an open descriptor, or nullptr.
 TND_DEVICE inline const char *url_of(device_state &state, int fd) {
   descriptor *const file = find_descriptor(state, fd);
@@ -23,7 +19,7 @@ TND_DEVICE inline const char *url_of(device_state &state, int fd) {
 }
 
 // Record the failure of a call on `fd`; leader only.
-TND_DEVICE inline void record_fault(
+TND_DEVICE_CALL inline void record_fault(
     device_state &state, status code, site call_site, int fd, u64 offset) {
   record_fault(state, code, {call_site, u64(fd), offset, url_of(state, fd)});
 }
@@ -44,84 +40,91 @@ TND_DEVICE inline status leader_does(Group group, gfile_ref files, Action action
   return status(int(group.broadcast(u32(int(code)))));
 }
 
+// A call on a range of a file. It is in memory, as a page_transfer is.
 struct range_call {
+  gfile_ref files;
+  any_group group;
   int fd;
+  const void *buffer;
   u64 offset, size;
   direction dir;
   site call_site;
+
+  u64 deadline_ns = 0;                             // leader
+  range_check file = rejected(status::bad_state);  // the result of begin_range()
 };
 
-// Leader only. Check the range, with the host's view of the file where the local one is in doubt. A
-// gwrite gets the host's view with its frame anyway.
-TND_DEVICE inline range_check check_view(device_state &state,
-                                         const range_call &call,
-                                         u64 deadline_ns) {
-  range_check const result = check_range(state, call.fd, call.offset, call.size, call.dir);
-  if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
-    return result;
-  status const code = refresh_view(state, result.node, deadline_ns);
-  if (code != status::ok)
-    return {code, 0, 0, 0, 0};
+TND_DEVICE inline range_check check_range(device_state &state, const range_call &call) {
   return check_range(state, call.fd, call.offset, call.size, call.dir);
 }
 
-// Leader only; 0 in the other threads.
-TND_DEVICE inline u64 leader_deadline(any_group group, gfile_ref files) {
-  return group.rank() == 0 ? deadline_of(files.timeout_ns) : 0;
+// Leader only. Check the range, with the host's view of the file where the local one is in doubt. A
+// gwrite gets the host's view with its frame anyway.
+TND_DEVICE inline range_check check_view(const range_call &call) {
+  device_state &state = state_of(call.files);
+  range_check const result = check_range(state, call);
+  if (!result.is_doubtful || result.status != status::ok || call.dir == direction::write)
+    return result;
+  status const code = refresh_view(state, result.node, call.deadline_ns);
+  return code == status::ok ? check_range(state, call) : rejected(code);
 }
 
-// Check the range in the leader, which has the deadline of the call, and broadcast the result.
-TND_DEVICE_CALL inline range_check begin_range(
-    any_group group, gfile_ref files, const range_call &call, const void *buffer, u64 deadline_ns) {
-  if (files.state == nullptr)
-    return {status::bad_state, 0, 0, 0, 0};
-  range_check result{status::fault, 0, 0, 0, 0};
-  if (group.rank() == 0 && (buffer != nullptr || call.size == 0))
-    result = check_view(state_of(files), call, deadline_ns);
-  return share(group, result);
-}
-
-TND_DEVICE inline void end_range(any_group group,
-                                 gfile_ref files,
-                                 const range_call &call,
-                                 status code) {
-  if (code != status::ok && code != status::bad_state && group.rank() == 0)
-    record_fault(state_of(files), code, call.call_site, call.fd, call.offset);
-}
-
-TND_DEVICE_CALL inline void begin_read(long_read &r, gfile_ref files, const read_call &call) {
-  read_view const &view = call.view;
-  r.deadline_ns = leader_deadline(r.group, files);
-  r.file = {status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
-  r.hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
-  if (view.is_known() && r.offset < view.file_size())
+// Check the range in the leader, which also sets the deadline, and broadcast the result.
+TND_DEVICE_CALL inline void begin_range(range_call &call) {
+  simt::assume_on_stack(call);
+  if (call.files.state == nullptr)
     return;
-  range_call const range{call.fd, r.offset, r.size, direction::read, site::read};
-  r.file = begin_range(r.group, files, range, r.buffer, r.deadline_ns);
+  range_check result = rejected(status::fault);
+  if (call.group.rank() == 0) {
+    call.deadline_ns = deadline_of(call.files.timeout_ns);
+    if (call.buffer != nullptr || call.size == 0)
+      result = check_view(call);
+  }
+  call.file = share(call.group, result);
+}
+
+TND_DEVICE inline void end_range(const range_call &call, status code) {
+  if (code != status::ok && code != status::bad_state && call.group.rank() == 0)
+    record_fault(state_of(call.files), code, call.call_site, call.fd, call.offset);
+}
+
+// Check the range where the caller knows no view of the file.
+TND_DEVICE_CALL inline void begin_unknown_read(long_read &r, const read_call &call) {
+  simt::assume_on_stack(r);
+  simt::assume_on_stack(call);
+  range_call range{
+      call.files, r.group, call.fd, r.buffer, r.offset, r.size, direction::read, site::read};
+  begin_range(simt::in_memory(range));
+  r.file = range.file;
+  r.deadline_ns = range.deadline_ns;
   r.hint = page_hint::unknown;
 }
 
-// The long path of gread.
-TND_DEVICE inline transfer_result read_by_request(any_group group,
-                                                  gfile_ref files,
-                                                  const read_call &call) {
-  long_read absent{
-      state_of(files), group, {}, static_cast<u8 *>(call.buffer), call.offset, call.size, 0, {}};
-  long_read &r = simt::in_memory(absent);
-  begin_read(r, files, call);
-  return r.file.status == status::ok ? read(r) : transfer_result{r.file.status, 0};
+TND_DEVICE_CALL inline void begin_read(long_read &r, const read_call &call) {
+  simt::assume_on_stack(r);
+  simt::assume_on_stack(call);
+  read_view const &view = call.view;
+  if (!view.is_known() || r.offset >= view.file_size())
+    return begin_unknown_read(r, call);
+  r.deadline_ns = r.group.rank() == 0 ? deadline_of(call.files.timeout_ns) : 0;
+  r.file = {status::ok, view.node(), view.file_key(), 0, view.file_size(), view.epoch()};
+  r.hint = view.expects_miss() ? page_hint::missing : page_hint::absent;
 }
 
-TND_DEVICE inline transfer_result end_read(any_group group,
-                                           gfile_ref files,
-                                           const read_call &call,
-                                           const transfer_result &result) {
-  if (result.status != status::ok)
-    end_range(group,
-              files,
-              {call.fd, call.offset, call.size, direction::read, site::read},
-              result.status);
-  return result;
+// The long path of gread.
+TND_DEVICE_CALL inline transfer_result read_by_request(const read_call &call) {
+  simt::assume_on_stack(call);
+  long_read absent{state_of(call.files),
+                   call.group,
+                   {},
+                   static_cast<u8 *>(call.buffer),
+                   call.offset,
+                   call.size,
+                   0,
+                   {}};
+  long_read &r = simt::in_memory(absent);
+  begin_read(r, call);
+  return r.file.status == status::ok ? read(r) : transfer_result{r.file.status, 0};
 }
 
 inline constexpr u64 not_resident = ~u64{0};
@@ -144,19 +147,17 @@ TND_DEVICE_CALL transfer_result read_absent(simt::group_kind kind,
                                             u64 offset,
                                             u64 size,
                                             read_view view) {
-  read_call values{fd, buffer, offset, size, view};
-  gfile_ref ref = files;
-  any_group members{kind};
+  read_call values{files, any_group{kind}, fd, buffer, offset, size, view};
   read_call &call = simt::in_memory(values);
-  gfile_ref &instance = simt::in_memory(ref);
-  any_group &group = simt::in_memory(members);
-  if (HasShortPath && is_short_miss(state_of(instance), call)) {
-    miss_outcome const outcome = read_by_warp(state_of(instance), call, instance.timeout_ns);
-    if (outcome.is_done)
-      return end_read(
-          group, instance, call, {outcome.status, outcome.status == status::ok ? call.size : 0});
-  }
-  return end_read(group, instance, call, read_by_request(group, instance, call));
+  miss_outcome outcome{false, status::ok};
+  if (HasShortPath && is_short_miss(call))
+    outcome = read_by_warp(call);
+  transfer_result result{outcome.status, outcome.status == status::ok ? call.size : 0};
+  if (!outcome.is_done)
+    result = read_by_request(call);
+  if (result.status != status::ok && call.group.rank() == 0)
+    record_fault(state_of(call.files), result.status, site::read, call.fd, call.offset);
+  return result;
 }
 
 // The short path of gread. Returns the bytes that were copied, or not_resident. In that case `view`
@@ -169,7 +170,7 @@ TND_DEVICE inline u64 read_at_once(
     return not_resident;
   file_tables const tables = tables_of(state);
   resident_tier const tier = resident_tier_of(state);
-  if (group.rank() == 0 && buffer != nullptr)
+  if (leads(group) && buffer != nullptr)
     view = view_of(tables, fd);
   view = share_view(group, view);
   u64 const file_size = view.file_size();
@@ -181,60 +182,55 @@ TND_DEVICE inline u64 read_at_once(
   resident_result const result = read_resident(group, state, tier, target);
   if (!result.is_copied)
     return not_resident;
-  if (group.rank() == 0)
+  if (leads(group))
     count_resident(result, view.node(), target);
   return target.end - target.begin;
 }
 
 TND_DEVICE_CALL inline transfer_result write_range(
     simt::group_kind kind, gfile_ref files, int fd, const void *buffer, u64 offset, u64 size) {
-  range_call values{fd, offset, size, direction::write, site::write};
-  gfile_ref ref = files;
+  range_call values{
+      files, any_group{kind}, fd, buffer, offset, size, direction::write, site::write};
   range_call &call = simt::in_memory(values);
-  gfile_ref &instance = simt::in_memory(ref);
-  any_group const group{kind};
-  u64 const deadline_ns = leader_deadline(group, instance);
-  range_check const file = begin_range(group, instance, call, buffer, deadline_ns);
-  transfer_result result{file.status, 0};
-  if (file.status == status::ok) {
-    const u8 *const bytes = static_cast<const u8 *>(buffer);
-    long_write range{state_of(instance), group, file, bytes, call.offset, call.size, deadline_ns};
+  begin_range(call);
+  transfer_result result{call.file.status, 0};
+  if (call.file.status == status::ok) {
+    long_write range{state_of(call.files),
+                     call.group,
+                     call.file,
+                     static_cast<const u8 *>(call.buffer),
+                     call.offset,
+                     call.size,
+                     call.deadline_ns};
     result = write(simt::in_memory(range));
   }
-  end_range(any_group{kind}, instance, call, result.status);
+  end_range(call, result.status);
   return result;
 }
 
 TND_DEVICE_CALL inline map_outcome map_page(any_group group, gfile_ref files, int fd, u64 offset) {
-  range_call const call{fd, offset, 0, direction::read, site::map};
-  u64 const deadline_ns = leader_deadline(group, files);
-  range_check const file = begin_range(group, files, call, nullptr, deadline_ns);
-  map_outcome result{file.status, nullptr, 0};
-  if (file.status == status::ok)
-    result = map(group, state_of(files), simt::in_memory(file), offset, deadline_ns);
-  end_range(group, files, simt::in_memory(call), result.status);
+  range_call values{files, group, fd, nullptr, offset, 0, direction::read, site::map};
+  range_call &call = simt::in_memory(values);
+  begin_range(call);
+  map_outcome result{call.file.status, nullptr, 0};
+  if (call.file.status == status::ok)
+    result = map(call.group, state_of(call.files), call.file, call.offset, call.deadline_ns);
+  end_range(call, result.status);
   return result;
 }
 
 // Check a list of rows. A failure is recorded.
-template <class Group>
-TND_DEVICE inline range_check begin_rows(Group group,
-                                         gfile_ref files,
-                                         int fd,
-                                         const void *buffer,
-                                         const row_list &rows,
-                                         u64 deadline_ns) {
-  range_call const call{fd, 0, rows.count, direction::read, site::read};
+TND_DEVICE_CALL inline range_check begin_rows(
+    any_group group, gfile_ref files, int fd, const void *buffer, const row_list &rows) {
+  const void *const target = rows.numbers == nullptr ? nullptr : buffer;
+  range_call values{files, group, fd, target, 0, rows.count, direction::read, site::read};
+  range_call &call = simt::in_memory(values);
+  begin_range(call);
   bool const has_size = rows.row_size != 0 && rows.count <= file_size_max / rows.row_size;
-  range_check file = begin_range(any_group{simt::kind_of(group)},
-                                 files,
-                                 call,
-                                 rows.numbers == nullptr ? nullptr : buffer,
-                                 deadline_ns);
-  if (file.status == status::ok && !has_size)
-    file.status = status::invalid;
-  end_range(any_group{simt::kind_of(group)}, files, call, file.status);
-  return file;
+  if (call.file.status == status::ok && !has_size)
+    call.file.status = status::invalid;
+  end_range(call, call.file.status);
+  return call.file;
 }
 
 // A call that names a file by its descriptor.
@@ -313,7 +309,8 @@ TND_DEVICE gio_result gread_rows(
   simt::call_name const call_scope{"gread_rows"};
   u64 const deadline_ns = d::deadline_of(files.timeout_ns);
   d::row_list const list{rows, count, row_size};
-  d::range_check const file = d::begin_rows(group, files, fd, buffer, list, deadline_ns);
+  d::range_check const file =
+      d::begin_rows(simt::any_group{simt::kind_of(group)}, files, fd, buffer, list);
   if (file.status != status::ok)
     return {file.status, 0};
   u64 failed_row = 0;

@@ -21,7 +21,6 @@ struct page_request {
   u64 file_size;     // bytes
   u32 epoch;         // of key and size: at least the low bits
   u64 deadline_ns;
-  bool must_pin = false;  // needs a frame of the device tier, even if the call must wait for one
   page_hint hint = page_hint::unknown;
 };
 
@@ -155,6 +154,7 @@ struct page_transfer {
 
   page_location location{status::ok, page_source::retry, tier::no_frame, false};
   u32 round = 0;  // of locate_page()
+  tier::begin_result begun{tier::begin_outcome::contended, tier::no_frame, 0};
   host_lookup lookup{};
   rpc::ticket ticket{rpc::no_slot, 0};                          // leader
   frame_loan loan{status::ok, {rpc::no_slot, 0}, 0, false, 0};  // leader
@@ -179,6 +179,7 @@ TND_DEVICE inline u8 *frame_bytes(const page_transfer &t) {
 
 // Leader only. Pin the page if it is in the device tier.
 TND_DEVICE_CALL inline void find_page(page_transfer &t) {
+  simt::assume_on_stack(t);
   tier::find_result const result = simt::constant(t.state.device_table).find(t.request.key);
   t.location = {status::ok, page_source::owned, tier::no_frame, false};
   if (result.outcome == tier::find_outcome::absent)
@@ -192,6 +193,7 @@ TND_DEVICE_CALL inline void find_page(page_transfer &t) {
 
 // Leader only. Search the device tier, and request an expected miss from the host at once.
 TND_DEVICE_CALL inline void find_or_request(page_transfer &t, u32 round) {
+  simt::assume_on_stack(t);
   bool const is_miss_expected = expects_miss(t.state, t.request);
   t.location = {status::ok, page_source::owned, tier::no_frame, false};
   if (round > 0 || t.request.hint == page_hint::unknown)
@@ -201,40 +203,97 @@ TND_DEVICE_CALL inline void find_or_request(page_transfer &t, u32 round) {
   t.location.is_requested = t.ticket.slot != rpc::no_slot;
 }
 
+// Begin the lookup in the host tier.
+TND_DEVICE_CALL inline void begin_lookup(page_transfer &t) {
+  simt::assume_on_stack(t);
+  t.lookup.begin(t.group, simt::constant(t.state.host_table), t.request.key);
+}
+
 using device_table = tier::table_ref<simt::scope::device>;
 
+// The lookup of a page in the host tier: each lane loads a way of its set. The loads are in flight
+// until find() is called.
+class host_page_lookup {
+ public:
+  TND_DEVICE void begin(device_state &state, u64 key) {
+    auto const table = simt::constant(state.host_table);
+    first_ = table.set_of(key) * table.shape.ways;
+    u32 const lane = simt::whole_warp{}.rank();
+    is_way_ = lane < table.shape.ways;
+    entry_ =
+        simt::load_pair<simt::scope::system>(table.entries[first_ + (is_way_ ? lane : 0)].words);
+  }
+
+  TND_DEVICE tier::peek_result find(u64 key) const {
+    u32 const lanes = simt::whole_warp{}.mask();
+    bool const is_match = is_way_ && entry_.first == key && tier::word::is_readable(entry_.second);
+    u32 const matches = simt::ballot(lanes, is_match);
+    if (matches == 0)
+      return {tier::no_frame, 0};
+    u32 const lane = simt::first_bit(matches);
+    return {first_ + lane, simt::shuffle(lanes, tier::word::version(entry_.second), lane)};
+  }
+
+ private:
+  u32 first_ = 0;  // frame of the set
+  bool is_way_ = false;
+  simt::word_pair entry_{0, 0};
+};
+
+// All lanes of a warp take a frame. The result is equal in all of them. `host_page`: receives the
+// result of a lookup in the host tier, which is in flight meanwhile; nullptr: none.
+TND_DEVICE_CALL inline tier::begin_result claim_by_warp(device_state &state,
+                                                        u64 key,
+                                                        tier::peek_result *host_page) {
+  using claim = tier::warp_claim<simt::scope::device>;
+  host_page_lookup lookup;
+  if (host_page != nullptr)
+    lookup.begin(state, key);
+  tier::begin_result const begun = claim::try_begin(simt::constant(state.device_table), key);
+  if (host_page != nullptr)
+    *host_page = lookup.find(key);
+  if (begun.outcome != tier::begin_outcome::undecided)
+    return begun;
+  return claim::begin_in_leader(simt::constant(state.device_table), key);
+}
+
+// What a call does if all frames of a page's set are in use.
+enum class frame_need : u32 {
+  may_copy,  // it copies the bytes past the device tier
+  must_pin   // it takes a frame of another set, or waits for one
+};
+
 // One thread, or as many lanes as help, take a frame. The result is valid in the leader.
-TND_DEVICE inline tier::begin_result claim_frame(const page_transfer &t) {
+template <frame_need Need>
+TND_DEVICE_CALL tier::begin_result claim_frame(const page_transfer &t) {
+  simt::assume_on_stack(t);
   device_table const table = simt::constant(t.state.device_table);
-  bool const must_pin = t.request.must_pin;
+  constexpr bool must_pin = Need == frame_need::must_pin;
   tier::begin_result begun{tier::begin_outcome::contended, tier::no_frame, 0};
   if (must_pin || t.group.size() < simt::warp_size || !simt::whole_warp::is_possible()) {
     if (is_leader(t))
       begun = must_pin ? table.begin_anywhere(t.request.key) : table.begin(t.request.key);
   } else if (t.group.rank() < simt::warp_size) {
-    begun = tier::warp_claim<simt::scope::device>::begin(table, t.request.key);
+    begun = claim_by_warp(t.state, t.request.key, nullptr);
   }
   return begun;
 }
 
-// Take a frame for a page that is not in the device tier, while a request or the lookup in the host
-// tier is in flight. The result is valid in the leader. It detaches a posted request if another
-// group loads the page, or if no frame is free.
-TND_DEVICE_CALL inline void begin_page(page_transfer &t) {
+// Leader only. Where the page's bytes come from after claim_frame().
+template <frame_need Need>
+TND_DEVICE_CALL void use_claim(page_transfer &t) {
+  simt::assume_on_stack(t);
   bool const was_requested = t.location.is_requested;
-  tier::begin_result const begun = claim_frame(t);
+  bool const is_owner = t.begun.outcome == tier::begin_outcome::owner;
   t.location = {status::ok, page_source::retry, tier::no_frame, false};
-  if (!is_leader(t))
-    return;
-  bool const is_owner = begun.outcome == tier::begin_outcome::owner;
   if (is_owner) {
     t.location.source = page_source::owned;
-    t.location.frame = begun.frame;
-    if (begun.evicted_key != 0)
+    t.location.frame = t.begun.frame;
+    if (t.begun.evicted_key != 0)
       count(&counters::device_evictions, t.state, t.request.node);
-  } else if (begun.outcome == tier::begin_outcome::full) {
+  } else if (t.begun.outcome == tier::begin_outcome::full) {
     t.location.is_full = true;
-    if (!t.request.must_pin) {
+    if (Need == frame_need::may_copy) {
       t.location.source = page_source::no_frame;
       count(&counters::uncached_transfers, t.state, t.request.node);
     }
@@ -246,8 +305,21 @@ TND_DEVICE_CALL inline void begin_page(page_transfer &t) {
   }
 }
 
+// Take a frame for a page that is not in the device tier, while a request or the lookup in the host
+// tier is in flight. The result is valid in the leader. It detaches a posted request if another
+// group loads the page, or if no frame is free.
+template <frame_need Need>
+TND_DEVICE inline void begin_page(page_transfer &t) {
+  t.begun = claim_frame<Need>(t);
+  if (is_leader(t))
+    use_claim<Need>(t);
+  else
+    t.location = {status::ok, page_source::retry, tier::no_frame, false};
+}
+
 // Broadcast the leader's location; its status is ok, timed_out or busy.
 TND_DEVICE_CALL inline void share_location(page_transfer &t) {
+  simt::assume_on_stack(t);
   page_location &location = t.location;
   u64 const code = location.status == status::ok ? 0 : location.status == status::busy ? 4 : 1;
   u64 const flags = code | (location.is_requested ? 2 : 0);
@@ -281,6 +353,7 @@ TND_DEVICE_CALL inline status wait_one_round(device_state &state,
 
 // Find the page in the device tier, or allocate a frame that this group must fill. If most pages of
 // the file are not in the host tier, the page is requested from the host at once.
+template <frame_need Need>
 TND_DEVICE inline void locate_page(page_transfer &t) {
   for (u32 &round = t.round; t.location.source == page_source::retry; round++) {
     if (is_leader(t))
@@ -289,8 +362,8 @@ TND_DEVICE inline void locate_page(page_transfer &t) {
     t.location.is_full = false;
     if (t.location.source == page_source::owned) {
       if (t.request.mapping == 0 && !t.location.is_requested)
-        t.lookup.begin(t.group, simt::constant(t.state.host_table), t.request.key);
-      begin_page(t);
+        begin_lookup(t);
+      begin_page<Need>(t);
       share_location(t);
     }
     if (t.location.source != page_source::retry)
@@ -315,6 +388,7 @@ TND_DEVICE inline u64 size_in_file(const page_transfer &t, u64 file_size) {
 
 // The file's own pages in host memory, which are read without the CPU.
 TND_DEVICE_CALL inline void find_mapped_bytes(page_transfer &t) {
+  simt::assume_on_stack(t);
   mapped_range &range = simt::constant(t.state.mapped_ranges)[t.request.mapping - 1];
   u64 const start = simt::device_word<u64>(range.addr).load_relaxed(),
             mapped_size = simt::device_word<u64>(range.size).load_relaxed();
@@ -329,6 +403,7 @@ TND_DEVICE_CALL inline void find_mapped_bytes(page_transfer &t) {
 // The size is loaded after the fence that orders a writer against a reader that places the page,
 // provided that the file's view is still the same.
 TND_DEVICE_CALL inline void find_frame_bytes(page_transfer &t, u32 frame) {
+  simt::assume_on_stack(t);
   page_request const &request = t.request;
   t.bytes =
       simt::constant(t.state.host_frames) + (u64(frame) << simt::constant(t.state.page_shift));
@@ -347,6 +422,7 @@ TND_DEVICE_CALL inline void find_frame_bytes(page_transfer &t, u32 frame) {
 // A frame of the direct window, which the host has filled for the request: bytes of other files
 // follow those that the store placed.
 TND_DEVICE_CALL inline void find_window_bytes(page_transfer &t, u32 window_frame) {
+  simt::assume_on_stack(t);
   u64 valid = 0;
   if (is_leader(t)) {
     valid =
@@ -363,6 +439,7 @@ TND_DEVICE_CALL inline void find_window_bytes(page_transfer &t, u32 window_frame
 
 // Search the host tier, which takes no CPU. Returns false if the page is not there.
 TND_DEVICE_CALL inline bool find_in_host_tier(page_transfer &t) {
+  simt::assume_on_stack(t);
   tier::peek_result const result =
       t.lookup.finish(t.group, simt::constant(t.state.host_table), t.request.key);
   u64 const packed = t.group.broadcast(u64(result.frame) << 32 | result.version);
@@ -376,6 +453,7 @@ TND_DEVICE_CALL inline bool find_in_host_tier(page_transfer &t) {
 
 // The page is not in the host tier.
 TND_DEVICE_CALL inline void request_absent(page_transfer &t) {
+  simt::assume_on_stack(t);
   t.location.is_requested = true;
   if (!is_leader(t))
     return;
@@ -385,6 +463,7 @@ TND_DEVICE_CALL inline void request_absent(page_transfer &t) {
 
 // Wait for the host's answer to the request, and find the bytes of the frame that it lends.
 TND_DEVICE_CALL inline void borrow_bytes(page_transfer &t) {
+  simt::assume_on_stack(t);
   if (is_leader(t)) {
     t.loan = borrow_frame(t.state, t.request, t.ticket);
     t.ticket = t.loan.ticket;
@@ -408,6 +487,7 @@ TND_DEVICE_CALL inline void borrow_bytes(page_transfer &t) {
 // Find the page in the tier or mapping that has it. A page that the group does not hold can be
 // replaced during the copy: see check_copy().
 TND_DEVICE_CALL inline void find_bytes(page_transfer &t) {
+  simt::assume_on_stack(t);
   if (t.request.mapping != 0)
     return find_mapped_bytes(t);
   if (!t.location.is_requested) {
@@ -419,7 +499,8 @@ TND_DEVICE_CALL inline void find_bytes(page_transfer &t) {
 }
 
 // Copy the plan's bytes, and fill the rest with zeros.
-TND_DEVICE inline void copy_planned(const page_transfer &t) {
+TND_DEVICE_CALL inline void copy_planned(const page_transfer &t) {
+  simt::assume_on_stack(t);
   u64 const size = t.valid_size < t.plan.size ? t.valid_size : t.plan.size;
   if (t.plan.frame != nullptr)
     return simt::fill_frame(t.group, {t.plan.frame, t.plan.buffer, t.bytes, size, t.plan.size});
@@ -431,6 +512,7 @@ TND_DEVICE inline void copy_planned(const page_transfer &t) {
 // After the copy: returns false if the page was replaced meanwhile. The targets' bytes are then
 // void, and the page has been requested from the host.
 TND_DEVICE_CALL inline bool check_copy(page_transfer &t) {
+  simt::assume_on_stack(t);
   t.group.sync();
   bool is_valid = true;
   if (is_leader(t)) {
@@ -456,6 +538,7 @@ TND_DEVICE_CALL inline bool check_copy(page_transfer &t) {
 // Publish the owned frame if the copy succeeded, otherwise abandon it. Return the host's frame.
 // Leader only.
 TND_DEVICE_CALL inline void end_page(page_transfer &t) {
+  simt::assume_on_stack(t);
   auto const table = simt::constant(t.state.device_table);
   bool const has_loan = t.ticket.slot != rpc::no_slot;
   u32 const frame = t.location.frame;
@@ -475,11 +558,12 @@ TND_DEVICE_CALL inline void end_page(page_transfer &t) {
 // the caller's memory if it wants the whole page; or a part to the caller's memory, if no frame is
 // free.
 TND_DEVICE_CALL inline void plan_copy(page_transfer &t) {
+  simt::assume_on_stack(t);
   u64 const page_size = simt::constant(t.state.page_size);
   if (t.location.source == page_source::no_frame) {
     t.plan = {nullptr, t.target, t.part.offset, t.part.size};
     if (t.request.mapping == 0)
-      t.lookup.begin(t.group, simt::constant(t.state.host_table), t.request.key);
+      begin_lookup(t);
     return;
   }
   bool const is_whole = t.part.size == page_size && (reinterpret_cast<u64>(t.target) & 15) == 0;
@@ -503,8 +587,15 @@ TND_DEVICE inline void fetch_page(page_transfer &t) {
     end_page(t);
 }
 
+// Copy the part from the pinned frame.
+TND_DEVICE_CALL inline void copy_pinned(const page_transfer &t) {
+  simt::assume_on_stack(t);
+  simt::copy_ragged(t.group, t.target, frame_bytes(t) + t.part.offset, t.part.size);
+}
+
 // Unpin the page once every thread of the group has finished with its bytes.
-TND_DEVICE inline void release_page(const page_transfer &t) {
+TND_DEVICE_CALL inline void release_page(const page_transfer &t) {
+  simt::assume_on_stack(t);
   t.group.sync();
   if (is_leader(t))
     simt::constant(t.state.device_table).release(t.location.frame);
@@ -512,8 +603,9 @@ TND_DEVICE inline void release_page(const page_transfer &t) {
 
 // Copy the part of the page to the target. Without a target the page stays pinned in the device
 // tier.
+template <frame_need Need>
 TND_DEVICE inline status transfer_page(page_transfer &t) {
-  locate_page(t);
+  locate_page<Need>(t);
   if (t.location.status != status::ok)
     return t.location.status;
   if (t.location.source != page_source::device) {
@@ -524,7 +616,7 @@ TND_DEVICE inline status transfer_page(page_transfer &t) {
   }
   t.group.sync();
   if (t.target != nullptr) {
-    simt::copy_ragged(t.group, t.target, frame_bytes(t) + t.part.offset, t.part.size);
+    copy_pinned(t);
     release_page(t);
   }
   return status::ok;

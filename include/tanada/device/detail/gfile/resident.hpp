@@ -224,12 +224,21 @@ TND_DEVICE inline bool is_still_resident(Lanes lanes, const resident_page &page,
 
 // Both sides and the size are multiples of 16.
 struct aligned_copy {
+  // What the copy leaves as it is.
+  template <class T>
+  TND_DEVICE static T &keep(T &object) {
+    return object;
+  }
   template <class Lanes>
   TND_DEVICE static void run(Lanes lanes, u8 *target, const u8 *source, u32 size) {
     simt::copy_lines(lanes, target, source, size);
   }
 };
 struct ragged_copy {
+  template <class T>
+  TND_DEVICE static T &keep(T &object) {
+    return simt::in_memory(object);
+  }
   template <class Lanes>
   TND_DEVICE static void run(Lanes lanes, u8 *target, const u8 *source, u32 size) {
     simt::copy_ragged(lanes, target, source, size);
@@ -250,7 +259,7 @@ template <class Copy, class Lanes, class Part>
 TND_DEVICE inline u32 copy_pieces(Lanes lanes,
                                   const resident_tier &tier,
                                   const read_target &target,
-                                  Part part,
+                                  const Part &part,
                                   u32 position,
                                   u32 frame) {
   u32 const size = u32(target.end - target.begin);
@@ -273,15 +282,19 @@ TND_DEVICE inline u32 copy_pieces(Lanes lanes,
 
 // Copy one group's part of the range.
 template <class Copy, class Lanes, class Part>
-TND_DEVICE inline resident_result copy_resident(
-    Lanes lanes, device_state &state, resident_tier tier, const read_target &target, Part part) {
+TND_DEVICE inline resident_result copy_resident(Lanes lanes,
+                                                device_state &state,
+                                                resident_tier tier,
+                                                const read_target &target,
+                                                const Part &part) {
   u32 const size = u32(target.end - target.begin);
   u32 position = part.begin(target);
   if (position >= size)
     return {true, nullptr, 0};
   for (;;) {
     u64 const key = tier::page_key(target.file_key, (target.begin + position) >> tier.page_shift);
-    resident_page const page = find_resident(lanes, tier.table, key);
+    resident_page candidate = find_resident(lanes, tier.table, key);
+    resident_page &page = Copy::keep(candidate);
     if (page.frame == tier::no_frame)
       return {false, nullptr, 0};
     position = copy_pieces<Copy>(lanes, tier, target, part, position, page.frame);
@@ -302,7 +315,8 @@ TND_DEVICE inline resident_result copy_resident(
 template <class Lanes, class Part>
 TND_DEVICE_CALL resident_result
 copy_resident_ragged(Lanes lanes, device_state &state, read_target target, Part part) {
-  return copy_resident<ragged_copy>(lanes, state, resident_tier_of(state), target, part);
+  return copy_resident<ragged_copy>(
+      lanes, state, resident_tier_of(state), simt::in_memory(target), simt::in_memory(part));
 }
 
 template <class Lanes, class Part>
@@ -326,6 +340,16 @@ TND_DEVICE inline bool can_hit(this_thread) {
 template <class Group>
 TND_DEVICE inline bool can_hit(Group) {
   return simt::whole_warp::is_possible();
+}
+
+// Whether this thread is the leader of a group for which can_hit() holds. The rank of a lane takes
+// fewer registers than that of a thread in its block.
+TND_DEVICE inline bool leads(this_warp) {
+  return simt::whole_warp{}.rank() == 0;
+}
+template <class Group>
+TND_DEVICE inline bool leads(Group group) {
+  return group.rank() == 0;
 }
 
 TND_DEVICE inline resident_result read_resident(this_thread thread,

@@ -150,7 +150,6 @@ TND_DEVICE inline page_request request_for(const range_check &file,
           file.file_size,
           file.epoch,
           deadline_ns,
-          false,
           hint};
 }
 
@@ -183,6 +182,7 @@ struct long_read {
 
 // The page at the read's position.
 TND_DEVICE_CALL inline page_transfer page_of(const long_read &r) {
+  simt::assume_on_stack(r);
   page_part const part = part_at(r.state, r.position, r.end);
   return {r.state,
           r.group,
@@ -250,7 +250,8 @@ TND_DEVICE inline transfer_result read(long_read &r) {
       break;
     page_transfer page = page_of(r);
     page_transfer &t = simt::in_memory(page);
-    status const code = reads_past_tier(r, t) ? read_page_past_tier(t) : transfer_page(t);
+    status const code =
+        reads_past_tier(r, t) ? read_page_past_tier(t) : transfer_page<frame_need::may_copy>(t);
     if (code != status::ok)
       return {code, r.position - r.offset};
     r.position += t.part.size;
@@ -280,6 +281,7 @@ struct long_write {
 // the bytes belong to, which may be newer than the caller's. Reads ordered after this call must see
 // that view. Returns its file key.
 TND_DEVICE_CALL inline u32 grow_by_write(const long_write &w) {
+  simt::assume_on_stack(w);
   device_state &state = w.state;
   u64 words[3];
   for (u32 i = 0; i < 3; i++)
@@ -296,6 +298,7 @@ TND_DEVICE_CALL inline u32 grow_by_write(const long_write &w) {
 // Leader only: invalidate the cached page, because its bytes in the view with `file_key` have
 // changed.
 TND_DEVICE_CALL inline void announce_write(const long_write &w, u32 file_key) {
+  simt::assume_on_stack(w);
   w.state.device_table.invalidate(tier::page_key(file_key, w.part.page));
   if (file_key != w.file.file_key)
     w.state.device_table.invalidate(tier::page_key(w.file.file_key, w.part.page));
@@ -303,6 +306,7 @@ TND_DEVICE_CALL inline void announce_write(const long_write &w, u32 file_key) {
 
 // Request a host frame for the part, which the host pins for this request, and wait for it.
 TND_DEVICE_CALL inline void request_write(long_write &w) {
+  simt::assume_on_stack(w);
   w.part = part_at(w.state, w.position, w.end);
   if (w.group.rank() == 0) {
     w.ticket = w.state.ring.claim(w.deadline_ns);
@@ -325,6 +329,7 @@ TND_DEVICE_CALL inline void request_write(long_write &w) {
 // After the copy. A reader that places the page in the device tier and does not see the new size is
 // found by announce_write().
 TND_DEVICE_CALL inline void publish_write(const long_write &w) {
+  simt::assume_on_stack(w);
   u32 file_key = 0;
   if (w.group.rank() == 0)
     file_key = grow_by_write(w);
@@ -411,12 +416,11 @@ TND_DEVICE inline map_outcome map(
     return {status::range, nullptr, 0};
   u64 const page = offset >> simt::constant(state.page_shift),
             begin = page << simt::constant(state.page_shift);
-  page_request request =
+  page_request const request =
       request_for(file, memory_mapping(state, file), page, 1, deadline_ns, page_hint::unknown);
-  request.must_pin = true;
   page_transfer pinned{state, group, request, {page, 0, 0}, nullptr};
   page_transfer &t = simt::in_memory(pinned);
-  status const code = transfer_page(t);
+  status const code = transfer_page<frame_need::must_pin>(t);
   group.sync();
   if (code != status::ok)
     return {code, nullptr, 0};

@@ -146,7 +146,7 @@ struct ring_ref {
   // Wait for the answer. At the deadline, return timed_out with value no_answer: the request is
   // canceled and the caller no longer owns the slot. Otherwise the caller must call finish(), and
   // may read words() until then.
-  TND_DEVICE reply wait(ticket claimed, u64 deadline_ns) const {
+  TND_DEVICE_CALL reply wait(ticket claimed, u64 deadline_ns) const {
     for (u32 round = 0;; round++) {
       simt::word_pair const head =
           simt::load_pair<simt::scope::system>(mail->answers[claimed.slot].head);

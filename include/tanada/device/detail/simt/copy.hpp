@@ -238,7 +238,7 @@ __device__ inline void copy_words(u32 rank, u32 count, u8 *target, const u8 *sou
   const word *const end = reinterpret_cast<const word *>(source) + words;
   // This many loads are in flight before the first store waits; host memory has a high latency.
   // Pointers advance by additions, which take few registers.
-  constexpr u32 unroll = Shared != side::source ? 4 : Unroll;
+  constexpr u32 unroll = Unroll;
 #  pragma unroll 1
   while (input + u64(unroll - 1) * count < end) {
     word values[unroll];
@@ -272,10 +272,10 @@ __device__ inline void copy_words_of(
 
 // As copy_words(), for fewer than 16 bytes.
 template <u32 Width, side Shared>
-__device__ inline void copy_few_words(u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+__device__ inline void copy_few_words(u32 rank, u32 count, u8 *target, const u8 *source, u32 size) {
   using word = word_of<Width>;
 #  pragma unroll 1
-  for (u32 i = rank * Width; i < u32(size); i += count * Width) {
+  for (u32 i = rank * Width; i < size; i += count * Width) {
     auto *const output = reinterpret_cast<typename word::type *>(target + i);
     auto const value = word::load(reinterpret_cast<const typename word::type *>(source + i));
     if constexpr (Shared == side::target)
@@ -288,7 +288,7 @@ __device__ inline void copy_few_words(u32 rank, u32 count, u8 *target, const u8 
 // A head or a tail. `has_words`: it consists of words of 8 bytes, aligned on both sides.
 template <side Shared>
 __device__ __noinline__ void copy_end(
-    bool has_words, u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
+    bool has_words, u32 rank, u32 count, u8 *target, const u8 *source, u32 size) {
   if (has_words)
     copy_few_words<8, Shared>(rank, count, target, source, size);
   else
@@ -302,16 +302,17 @@ __device__ __noinline__ void copy_ragged(
     u32 rank, u32 count, u8 *target, const u8 *source, u64 size) {
   u64 const skew = (reinterpret_cast<u64>(target) ^ reinterpret_cast<u64>(source)) & 15;
   u32 const shift = skew == 0 ? 4 : skew == 8 ? 3 : (skew & 3) == 0 ? 2 : 0, width = 1u << shift;
-  u64 head = (width - (reinterpret_cast<u64>(target) & (width - 1))) & (width - 1);
+  u32 head = (width - (u32(reinterpret_cast<u64>(target)) & (width - 1))) & (width - 1);
   if (head > size)
-    head = size;
+    head = u32(size);
   // The head may be the whole copy; its end is then not aligned.
   bool const has_words = width >= 8 && ((head | reinterpret_cast<u64>(target)) & 7) == 0;
   copy_end<Shared>(has_words, rank, count, target, source, head);
   target += head;
   source += head;
   size -= head;
-  u64 const words = size >> shift, whole = words << shift, rest = size - whole;
+  u64 const words = size >> shift, whole = words << shift;
+  u32 const rest = u32(size - whole);
   copy_end<Shared>(width >= 8 && rest == 8, rank, count, target + whole, source + whole, rest);
   copy_words_of<Shared>(width, rank, count, target, source, words);
 }
@@ -401,37 +402,45 @@ __device__ inline ulonglong2 load_part(const u8 *source, u64 size) {
   return value;
 }
 
-// Fill words of the source, whose first `size` bytes are whole, while at least `unroll` are to be
-// copied by this thread. Returns the offset of its next word.
-__device__ inline u32 fill_whole_words(u32 rank, u32 count, const frame_fill &fill, u32 size) {
-  constexpr u32 unroll = 8;
-  const u8 *const source = fill.source;
-  u8 *const frame = fill.frame;
-  u8 *const second = fill.second_target;
-  u32 const stride = count * 16;
-  u32 offset = rank * 16;
+// Copy `size` bytes, a multiple of 16, in steps of eight words a thread, to a frame and a second
+// target, which may be null. Threads in a run of `Lanes` copy adjacent words: distances known to
+// the compiler take few registers. Returns the bytes that were copied; the rest is less than the
+// step of a run.
+template <u32 Lanes>
+__device__ inline u32 fill_runs(u32 rank, u32 count, const frame_fill &fill, u32 size) {
+  constexpr u32 unroll = 8, stride = Lanes * 16, step = unroll * stride;
+  u32 const whole = size / step * step;
+  u32 offset = rank / Lanes * step + rank % Lanes * 16;
 #  pragma unroll 1
-  for (; offset + (unroll - 1) * stride < size; offset += unroll * stride) {
+  for (; offset < whole; offset += count / Lanes * step) {
+    const u8 *const source = fill.source + offset;
     ulonglong2 values[unroll];
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      values[k] =
-          word_of<16>::load(reinterpret_cast<const ulonglong2 *>(source + offset + k * stride));
+      values[k] = word_of<16>::load(reinterpret_cast<const ulonglong2 *>(source + k * stride));
+    u8 *const frame = fill.frame + offset;
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      word_of<16>::store(reinterpret_cast<ulonglong2 *>(frame + offset + k * stride), values[k]);
-    if (second == nullptr)
+      word_of<16>::store(reinterpret_cast<ulonglong2 *>(frame + k * stride), values[k]);
+    if (fill.second_target == nullptr)
       continue;
+    u8 *const second = fill.second_target + offset;
 #  pragma unroll
     for (u32 k = 0; k < unroll; k++)
-      *reinterpret_cast<ulonglong2 *>(second + offset + k * stride) = values[k];
+      *reinterpret_cast<ulonglong2 *>(second + k * stride) = values[k];
   }
-  return offset;
+  return whole;
 }
 
 __device__ __noinline__ void fill_frame(u32 rank, u32 count, const frame_fill &fill) {
   bool const is_aligned = (reinterpret_cast<u64>(fill.source) & 15) == 0;
-  u32 offset = fill_whole_words(rank, count, fill, is_aligned ? u32(fill.size) / 16 * 16 : 0);
+  u32 const words_size = is_aligned ? u32(fill.size) / 16 * 16 : 0;
+  u32 copied_size = 0;
+  if (count % warp_size == 0)
+    copied_size = fill_runs<warp_size>(rank, count, fill, words_size);
+  else if (count == 1)
+    copied_size = fill_runs<1>(rank, count, fill, words_size);
+  u32 offset = copied_size + rank * 16;
 #  pragma unroll 1
   for (; offset < fill.frame_size; offset += count * 16) {
     u64 const rest = offset < fill.size ? fill.size - offset : 0;

@@ -123,13 +123,19 @@ TND_DEVICE inline u32 last_bit(u64 bits) {
   return 63 - u32(__clzll((long long)bits));
 }
 
-// `object`, of which the compiler then knows nothing: it stays in memory, and its members are
-// loaded when they are needed. So they take no registers across calls.
+// A promise by a function that is called with a reference: `object` lies on this thread's stack.
+// Its loads and stores take less code and fewer registers then.
+template <class T>
+TND_DEVICE inline void assume_on_stack(const T &object) {
+  __builtin_assume(__isLocal(&object));
+}
+
+// `object`, a variable of the caller, of which the compiler then knows nothing: it stays in memory,
+// and its members are loaded when they are needed. So they take no registers across calls.
 template <class T>
 TND_DEVICE inline T &in_memory(T &object) {
-  T *addr = &object;
-  asm volatile("" : "+l"(addr) : : "memory");
-  return *addr;
+  asm volatile("" : : "l"(&object) : "memory");
+  return object;
 }
 
 // Nanoseconds on the device's clock; for timeouts, not for ordering.
@@ -166,6 +172,8 @@ template <class T>
 inline T &in_memory(T &object) {
   return object;
 }
+template <class T>
+inline void assume_on_stack(const T &) {}
 
 inline u32 thread_index_x() {
   return host::ids().thread.x;

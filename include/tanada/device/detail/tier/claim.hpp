@@ -11,12 +11,14 @@ template <simt::scope Scope>
 class warp_claim {
  public:
   // All lanes call; the result is equal in all of them.
-  TND_DEVICE_CALL static begin_result begin(table_ref<Scope> table, u64 key) {
-    return begin_at_once(table, key);
+  TND_DEVICE static begin_result begin(const table_ref<Scope> &table, u64 key) {
+    begin_result const result = try_begin(table, key);
+    return result.outcome == begin_outcome::undecided ? begin_in_leader(table, key) : result;
   }
 
-  // As begin(), inlined: loads that the caller has issued stay in flight meanwhile.
-  TND_DEVICE static begin_result begin_at_once(const table_ref<Scope> &table, u64 key) {
+  // As begin(), but undecided where pages of the set may be in other sets, or the policy has a
+  // hand. Inlined: loads that the caller has issued stay in flight meanwhile.
+  TND_DEVICE static begin_result try_begin(const table_ref<Scope> &table, u64 key) {
     simt::whole_warp const warp{};
     u32 const set = table.set_of(key);
     bool is_locked = false;
@@ -27,17 +29,26 @@ class warp_claim {
     warp.sync();  // the lanes' loads come after the lock
     u32 const stray_count = load(table.sets[set].strays);
     warp_claim claim{table, key, set};
-    begin_result result{begin_outcome::full, no_frame, 0};
+    begin_result result{begin_outcome::undecided, no_frame, 0};
     bool const is_general = stray_count != 0 || table.policy == replacement::clock;
     if (!is_general && claim.is_present())
       result.outcome = begin_outcome::present;
     else if (!is_general)
       result = claim.take_victim();
-    if (result.outcome == begin_outcome::owner)
-      return result;
-    if (warp.rank() == 0)
+    if (result.outcome != begin_outcome::owner && warp.rank() == 0)
       table.unlock(set);
-    return is_general ? begin_in_leader(table, key) : result;
+    return result;
+  }
+
+  // As begin(), by the leader's table_ref::begin().
+  TND_DEVICE_CALL static begin_result begin_in_leader(const table_ref<Scope> &table, u64 key) {
+    simt::whole_warp const warp{};
+    begin_result result{begin_outcome::full, no_frame, 0};
+    if (warp.rank() == 0)
+      result = table.begin(key);
+    return {begin_outcome(warp.broadcast(u32(result.outcome))),
+            warp.broadcast(result.frame),
+            warp.broadcast(result.evicted_key)};
   }
 
  private:
@@ -104,17 +115,6 @@ class warp_claim {
     atomic<u32>(table_.stamps[frame_]).store_relaxed(insertions_ + 1);
     table_.unlock(set_);
     return true;
-  }
-
-  // Pages of the set may be in other sets, or the policy has a hand.
-  TND_DEVICE_CALL static begin_result begin_in_leader(const table_ref<Scope> &table, u64 key) {
-    simt::whole_warp const warp{};
-    begin_result result{begin_outcome::full, no_frame, 0};
-    if (warp.rank() == 0)
-      result = table.begin(key);
-    return {begin_outcome(warp.broadcast(u32(result.outcome))),
-            warp.broadcast(result.frame),
-            warp.broadcast(result.evicted_key)};
   }
 
   simt::whole_warp warp_;

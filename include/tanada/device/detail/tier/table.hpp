@@ -134,6 +134,7 @@ enum class begin_outcome : u32 {
   present,  // the page is already in the table
   contended,  // the set is locked; try again
   full,       // every frame of the set is pinned, dirty or loading
+  undecided,  // only of warp_claim::try_begin()
 };
 struct begin_result {
   begin_outcome outcome;
@@ -220,14 +221,39 @@ struct table_ref {
   }
 
   // Take a frame for a page for which find() returned absent.
-  TND_HD begin_result begin(u64 key) const {
-    return begin_within(key, 0);
+  TND_HD_CALL begin_result begin(u64 key) const {
+    u32 const set = set_of(key);
+    if (!try_lock(set))
+      return {begin_outcome::contended, no_frame, 0};
+    begin_result result = claim_in_own_set(set, key);
+    unlock(set);
+    return result;
   }
 
   // As begin(), but use a frame of another set if all frames of the page's own set are in use.
   // Tables that kernels peek into have no strays.
-  TND_HD begin_result begin_anywhere(u64 key) const {
-    return begin_within(key, stray_count());
+  TND_HD_CALL begin_result begin_anywhere(u64 key) const {
+    u32 const set = set_of(key);
+    if (!try_lock(set))
+      return {begin_outcome::contended, no_frame, 0};
+    begin_result result = claim_in_own_set(set, key);
+    bool contended = false;
+    for (u32 i = 0; i < stray_count() && result.outcome == begin_outcome::full; i++) {
+      u32 const other_set = stray_set(set, key, i);
+      if (!try_lock(other_set)) {
+        contended = true;
+        continue;
+      }
+      (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(1);
+      result = claim_frame(other_set, key);
+      if (result.outcome != begin_outcome::owner)
+        (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
+      unlock(other_set);
+    }
+    if (result.outcome == begin_outcome::full && contended)
+      result.outcome = begin_outcome::contended;
+    unlock(set);
+    return result;
   }
 
   // Publish the filled frame, so that find() returns it. The owner's pin stays.
@@ -256,7 +282,7 @@ struct table_ref {
 
   // Release the frame and the owner's pin, because the owner could not fill the frame. It is empty
   // again.
-  TND_HD void abandon(u32 frame, page_state old_state = page_state::loading) const {
+  TND_HD_CALL void abandon(u32 frame, page_state old_state = page_state::loading) const {
     drop_page(frame, load_key(frame));
     atomic<u64>(entries[frame].key()).store_relaxed(0);
     (void)atomic<u64>(entries[frame].word())
@@ -326,33 +352,6 @@ struct table_ref {
       loaded[way] = simt::load_pair<Scope>(entries[first + (way < shape.ways ? way : 0)].words);
   }
 
-  // `stray_sets`: how many other sets may be used.
-  TND_HD_CALL begin_result begin_within(u64 key, u32 stray_sets) const {
-    u32 const set = set_of(key);
-    if (!try_lock(set))
-      return {begin_outcome::contended, no_frame, 0};
-    begin_result result{begin_outcome::present, no_frame, 0};
-    if (!has_stray(set, key))
-      result = claim_frame(set, key);
-    bool contended = false;
-    for (u32 i = 0; i < stray_sets && result.outcome == begin_outcome::full; i++) {
-      u32 const other_set = stray_set(set, key, i);
-      if (!try_lock(other_set)) {
-        contended = true;
-        continue;
-      }
-      (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(1);
-      result = claim_frame(other_set, key);
-      if (result.outcome != begin_outcome::owner)
-        (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
-      unlock(other_set);
-    }
-    if (result.outcome == begin_outcome::full && contended)
-      result.outcome = begin_outcome::contended;
-    unlock(set);
-    return result;
-  }
-
   TND_HD_CALL find_result find_in(u32 set, u64 key) const {
     u32 const first = set * shape.ways;
     u32 const stamp = stamp_of(set);
@@ -392,12 +391,15 @@ struct table_ref {
   // stretch, and the stretch to begin with. So all candidates differ, whatever the number of sets,
   // and full sets do not fill their neighbors.
   TND_HD u32 stray_set(u32 set, u64 key, u32 i) const {
-    u32 const count = stray_count(), length = (shape.set_count - 1) / count;
-    u64 const hash = key * 0x9E3779B97F4A7C15ull;
-    u32 const stretch = (i + u32(hash >> 48)) % count;
-    u32 const distance = 1 + stretch * length + u32(hash >> (8 + stretch)) % length;
+    u32 const distance = stray_distance(shape.set_count, stray_count(), key, i);
     u64 const sum = u64(set) + distance;  // less than twice the number of sets
     return u32(sum < shape.set_count ? sum : sum - shape.set_count);
+  }
+  TND_HD_CALL static u32 stray_distance(u32 set_count, u32 count, u64 key, u32 i) {
+    u32 const length = (set_count - 1) / count;
+    u64 const hash = key * 0x9E3779B97F4A7C15ull;
+    u32 const stretch = (i + u32(hash >> 48)) % count;
+    return 1 + stretch * length + u32(hash >> (8 + stretch)) % length;
   }
 
   TND_HD bool try_lock(u32 set) const {
@@ -430,8 +432,14 @@ struct table_ref {
     if (key == 0)
       return;
     u32 const set = set_of(key);
-    if (set != frame / shape.ways)
+    if (frame - set * shape.ways >= shape.ways)  // unsigned
       (void)atomic<u32>(sets[set].strays).fetch_add_relaxed(~0u);
+  }
+
+  // Under the lock of the page's set.
+  TND_HD begin_result claim_in_own_set(u32 set, u64 key) const {
+    return has_stray(set, key) ? begin_result{begin_outcome::present, no_frame, 0}
+                               : claim_frame(set, key);
   }
 
   // Claim a frame of the set for the page. The caller holds the locks of this set and of the page's
@@ -446,14 +454,17 @@ struct table_ref {
         result.outcome = begin_outcome::present;
       if (survey.present || survey.victim == no_frame)
         return result;
-      u64 word = survey.victim_word;
+      // Again, because the survey keeps few words. The key of a page that was abandoned meanwhile
+      // is 0, and is stored before the word.
+      u64 word = load_word(survey.victim);
+      u64 const victim_key = load_key(survey.victim);
       if (is_evictable(word) &&
           atomic<u64>(entries[survey.victim].word())
               .compare_exchange_acquire(
                   word, word::make(word::version(word) + 1, page_state::loading, 1))) {
         bool const was_page = word::state(word) == page_state::ready && !word::is_doomed(word);
-        result = {begin_outcome::owner, survey.victim, was_page ? survey.victim_key : 0};
-        drop_page(survey.victim, survey.victim_key);
+        result = {begin_outcome::owner, survey.victim, was_page ? victim_key : 0};
+        drop_page(survey.victim, victim_key);
         atomic<u64>(entries[survey.victim].key()).store_relaxed(key);
         atomic<u32>(sets[set].insertions).store_relaxed(survey.insertions + 1);
         atomic<u32>(stamps[survey.victim])
@@ -478,13 +489,12 @@ struct table_ref {
   struct set_survey {
     bool present;
     u32 victim;
-    u64 victim_key, victim_word;
     u32 insertions;
   };
 
   TND_HD set_survey survey_set(u32 set, u64 key, u32 refused) const {
     u32 const first = set * shape.ways;
-    set_survey survey{false, no_frame, 0, 0, atomic<u32>(sets[set].insertions).load_relaxed()};
+    set_survey survey{false, no_frame, atomic<u32>(sets[set].insertions).load_relaxed()};
     u32 best_age = 0;
     bool has_vacancy = false;
     TND_NO_UNROLL
@@ -504,13 +514,11 @@ struct table_ref {
         if (!has_vacancy && survey.victim != no_frame && age <= best_age)
           continue;
         survey.victim = first + base + i;
-        survey.victim_key = entry[i].first;
-        survey.victim_word = word;
         best_age = age;
       }
     }
     if (policy == replacement::clock && !has_vacancy && survey.victim != no_frame)
-      choose_by_clock(set, refused, survey);
+      survey.victim = clock_victim(set, refused);
     return survey;
   }
 
@@ -527,18 +535,11 @@ struct table_ref {
     }
   }
 
-  TND_HD void choose_by_clock(u32 set, u32 refused, set_survey &survey) const {
-    survey.victim = clock_victim(set, refused);
-    if (survey.victim == no_frame)
-      return;
-    survey.victim_word = load_word(survey.victim);
-    survey.victim_key = load_key(survey.victim);
-  }
-
-  TND_HD u32 clock_victim(u32 set, u32 refused) const {
+  TND_HD_CALL u32 clock_victim(u32 set, u32 refused) const {
     u32 const first = set * shape.ways;
+    TND_NO_UNROLL
     for (u32 step = 0; step < 2 * shape.ways + 1; step++) {
-      u32 const way = sets[set].hand % shape.ways;
+      u32 const way = sets[set].hand < shape.ways ? sets[set].hand : 0;
       sets[set].hand = way + 1;
       u32 const frame = first + way;
       if ((refused >> way & 1) != 0 || !is_evictable(load_word(frame)))
