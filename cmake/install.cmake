@@ -24,8 +24,16 @@ function(tanada_collect_plugins folder result)
 endfunction()
 
 tanada_collect_plugins(${PROJECT_SOURCE_DIR} plugins)
+if(TARGET plugin_TANADA)
+  # NIXL tries to load every file of this name in a folder: it has one of its own.
+  list(REMOVE_ITEM plugins plugin_TANADA)
+  install(TARGETS plugin_TANADA LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada/nixl)
+endif()
 # What is built before an installation.
 add_custom_target(installed DEPENDS tanada shmem tanada_command tanada_poold_program ${plugins})
+if(TARGET plugin_TANADA)
+  add_dependencies(installed plugin_TANADA)
+endif()
 if(plugins)
   install(TARGETS ${plugins} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tanada COMPONENT plugins)
 endif()

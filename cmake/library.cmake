@@ -4,7 +4,7 @@
 
 set(members "")
 set(outside_library
-    "^(sim|backends/(etcd|http|libfabric|local|pmem)|onesided/.*|products/(poold|shmem|comex))$")
+    "^(sim|backends/(etcd|http|libfabric|local|pmem)|onesided/.*|products/(nixl|poold|shmem|comex))$")
 foreach(module IN LISTS TANADA_MODULES)
   string(REPLACE "/" "_" name ${module})
   if(TARGET tanada_${name} AND NOT module MATCHES "${outside_library}")

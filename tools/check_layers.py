@@ -35,6 +35,7 @@ FREE = re.compile(
 )
 # What implements an interface of others includes its headers: folder of src/ and which.
 IMPLEMENTS = {
+    "products/nixl": re.compile(r"^backend/.*$"),
     "products/o2g/provider": re.compile(r"^rdma/.*$"),
     "products/comex/mpi": re.compile(r"^mpi\.h$"),
     "products/comex/armci": re.compile(r"^mpi\.h$"),

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Build the Debian packages of packaging/debian and the wheel, check both, and leave them in
 # build/packages/out. The build folder stays, so that a second run compiles what has changed.
-# CUDA=1 or an nvcc in PATH adds libtanada-cuda. TANADA_BUILD=FOLDER packs an existing build, whose
+# CUDA=1 or an nvcc in PATH adds libtanada-cuda, TANADA_NIXL_SOURCE=FOLDER, the sources of NIXL,
+# libtanada-nixl. TANADA_BUILD=FOLDER packs an existing build, whose
 # folders of installation become those of a distribution.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,13 +24,20 @@ profiles=
 if [ "${CUDA:-auto}" != 0 ] && command -v "${CUDACXX:-nvcc}" >/dev/null; then
   profiles=pkg.tanada.cuda
 fi
+nixl=()
+if [ -n "${TANADA_NIXL_SOURCE:-}" ]; then
+  TANADA_NIXL_SOURCE=$(realpath "$TANADA_NIXL_SOURCE")
+  export TANADA_NIXL_SOURCE
+  profiles="$profiles pkg.tanada.nixl"
+  nixl=("-DTANADA_NIXL_SOURCE=$TANADA_NIXL_SOURCE")
+fi
 
 if [ -n "${TANADA_BUILD:-}" ]; then
   TANADA_BUILD=$(realpath "$TANADA_BUILD")
   export TANADA_BUILD
   cmake -DCMAKE_INSTALL_PREFIX=/usr -DTANADA_GD_ARCHIVE_LINKS=OFF \
     -DCMAKE_INSTALL_LIBDIR="lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)" \
-    "$TANADA_BUILD" >/dev/null
+    "${nixl[@]}" "$TANADA_BUILD" >/dev/null
   cmake --build "$TANADA_BUILD" --target installed >/dev/null
   DEB_BUILD_OPTIONS="noautodbgsym ${DEB_BUILD_OPTIONS:-}"
 fi

@@ -2,8 +2,8 @@
 tanada_test(pool_contract
   SOURCES e2e/pool/pool_contract_test.cc e2e/pool/pool_names_test.cc e2e/pool/pool_async_test.cc e2e/pool/pool_security_test.cc
           e2e/pool/pool_path_test.cc e2e/pool/pool_turns_test.cc e2e/pool/pool_connections_test.cc e2e/pool/pool_device_test.cc
-          e2e/pool/pool_namespaces_test.cc e2e/pool/pool_ring_test.cc
-  MODULES products_pool products_poold sim
+          e2e/pool/pool_namespaces_test.cc e2e/pool/pool_ring_test.cc e2e/pool/nixl_worker_test.cc
+  MODULES products_pool products_poold products_nixl sim
   TIMEOUT 300)
 target_include_directories(pool_contract PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 if(TARGET tanada_fabric_plugin)
