@@ -49,7 +49,7 @@ def test_the_package_itself(site, tmp_path):
     # Numba, CuPy, PyTorch and CUDA's bindings may be missing, and their types change from version
     # to version.
     others = (
-        "[mypy-numba.*,cupy.*,cuda.*,fsspec.*,torch.*]\n"
+        "[mypy-numba.*,lmcache.*,cupy.*,cuda.*,fsspec.*,torch.*]\n"
         "ignore_missing_imports = True\nfollow_imports = skip\n"
     )
     (tmp_path / "mypy.ini").write_text("[mypy]\n" + others)
