@@ -1,5 +1,5 @@
 /* tanada/store.h: files of stores, from the host: the names in a folder of any URL that gfile
- * opens. C11 and C++20. */
+ * opens, and the bytes of its files. C11 and C++20. */
 #ifndef TANADA_STORE_H
 #define TANADA_STORE_H
 
@@ -87,6 +87,72 @@ TND_API TND_NODISCARD tnd_status tnd_store_listing_get(const tnd_store_listing *
 
 /** Free a listing. NULL is a no-op. */
 TND_API void tnd_store_listing_destroy(tnd_store_listing *listing) TND_NOEXCEPT;
+
+/** A file that is open on the host. */
+typedef struct tnd_store_file tnd_store_file;
+
+/** Flags of tnd_store_open(). */
+enum {
+  TND_STORE_READ = 1,
+  TND_STORE_WRITE = 2,
+  TND_STORE_CREATE = 4,    /**< with TND_STORE_WRITE: create the file if it does not exist */
+  TND_STORE_EXCLUSIVE = 8, /**< with TND_STORE_CREATE: -EEXIST if the file exists */
+  TND_STORE_TRUNCATE = 16  /**< with TND_STORE_WRITE: the file begins empty */
+};
+
+/**
+ * Open a file for reads and writes by the host. Kernels open files by gfile.
+ *
+ * The file has a connection of its own to its store. What it writes may be visible to others
+ * only once it is synchronized or closed: pool:// commits then.
+ *
+ * @param url        [in]  a path, or scheme://...
+ * @param flags      [in]  TND_STORE_READ, TND_STORE_WRITE or both, and further ones.
+ * @param timeout_ns [in]  relative, of each call on the file; TND_NO_DEADLINE: unlimited.
+ * @param file       [out] the file. Ownership: the caller closes it.
+ *
+ * @return TND_OK       the file is open.
+ * @return -EINVAL      NULL, an empty URL, an unknown scheme, flags that exclude one another.
+ * @return -ENOENT, -EEXIST, -EACCES  as of open().
+ * @return -ETIMEDOUT   the store did not answer in time.
+ * @return -TND_ENOPLUGIN  the store's plugin or package is missing; the message names it.
+ *
+ * Thread safety: any thread. Calls on one file exclude each other.
+ */
+TND_API TND_NODISCARD tnd_status tnd_store_open(const char *url,
+                                                uint32_t flags,
+                                                uint64_t timeout_ns,
+                                                tnd_store_file **file) TND_NOEXCEPT;
+
+/** Read bytes. `*read_size` is less than `size` only at the end of the file. After an error the
+ * bytes of `target` are undefined. -EBADF: the file is not open for reading. */
+TND_API TND_NODISCARD tnd_status tnd_store_read(tnd_store_file *file,
+                                                uint64_t offset,
+                                                void *target,
+                                                uint64_t size,
+                                                uint64_t *read_size) TND_NOEXCEPT;
+
+/** Write bytes. A write past the end enlarges the file; bytes that are never written are 0. After
+ * an error the range is undefined. -EBADF: the file is not open for writing. */
+TND_API TND_NODISCARD tnd_status tnd_store_write(tnd_store_file *file,
+                                                 uint64_t offset,
+                                                 const void *source,
+                                                 uint64_t size) TND_NOEXCEPT;
+
+/** Get the size of the file in bytes. */
+TND_API TND_NODISCARD tnd_status tnd_store_get_size(tnd_store_file *file,
+                                                    uint64_t *size) TND_NOEXCEPT;
+
+/** Change the size of the file. New bytes are 0. */
+TND_API TND_NODISCARD tnd_status tnd_store_truncate(tnd_store_file *file,
+                                                    uint64_t size) TND_NOEXCEPT;
+
+/** Make what was written durable, as far as the store can. */
+TND_API TND_NODISCARD tnd_status tnd_store_sync(tnd_store_file *file) TND_NOEXCEPT;
+
+/** Close a file, whatever the status. An error means that bytes which were written may be lost.
+ * NULL is a no-op. */
+TND_API TND_NODISCARD tnd_status tnd_store_close(tnd_store_file *file) TND_NOEXCEPT;
 
 TND_EXTERN_C_END
 

@@ -2,9 +2,9 @@
 
 ``tanada.gfile``: files read and written from inside kernels. ``tanada.pool``: objects in the memory
 of a storage node, also as an fsspec file system (``tanada://``). ``tanada.stores``: what lies in a
-folder of any store that kernels can open. Imported separately are
-``tanada.torch``: checkpoints of PyTorch in the pool, and ``tanada.shmem``: arrays in the device
-heap of OpenSHMEM. The host side works with and without a GPU.
+folder of any store that kernels can open. :func:`open`: its files, for the host. Imported
+separately are ``tanada.torch``: checkpoints of PyTorch in the pool, ``tanada.lmcache``: KV caches
+in the pool, and ``tanada.shmem``: arrays in the device heap of OpenSHMEM. The host side works with and without a GPU.
 Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in C++ with
 :func:`include_dir` and :func:`library_dir`.
 """
@@ -15,6 +15,7 @@ import pathlib
 
 from . import gfile, pool, stores
 from ._error import Error, check, status_name
+from ._files import open
 from ._native import version as _version
 
 __version__: str = _version()
@@ -25,6 +26,7 @@ __all__ = [
     "gfile",
     "include_dir",
     "library_dir",
+    "open",
     "pool",
     "status_name",
     "stores",

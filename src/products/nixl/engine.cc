@@ -90,7 +90,7 @@ worker_config config_from(const nixlBackendInitParams &params) {
   return config;
 }
 
-// The task of an object and device, which is added if there is none.
+// The task of an object and device. A new one is added at the end.
 task &task_of(const segment &object,
               uint32_t device,
               bool is_write,

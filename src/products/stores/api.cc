@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/registry/store_registry.hpp"
 #include "core/base/log.hpp"
+#include "products/stores/guarded.hpp"
 #include "seams/store/store_listing.hpp"
 
 struct tnd_store_listing {
@@ -23,17 +23,6 @@ namespace tanada::stores {
 namespace {
 
 constexpr uint32_t entry_count_limit = 100'000'000;
-
-template <class Function>
-tnd_status guarded(Function function) noexcept {
-  try {
-    return tnd_status(function());
-  } catch (const std::bad_alloc &) {
-    return tnd_status(fail(status::no_memory, "out of host memory"));
-  } catch (...) {
-    return tnd_status(fail(status::io, "an unexpected exception of a store"));
-  }
-}
 
 result<tnd_store_list_options> checked(const tnd_store_list_options *requested) {
   tnd_store_list_options options = TND_STORE_LIST_OPTIONS_INIT;
