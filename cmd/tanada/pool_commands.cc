@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/base/config.hpp"
+
 namespace tanada::command {
 namespace {
 
@@ -28,17 +30,23 @@ Options &add(CLI::App &parent,
   return *options;
 }
 
+// Durations have the units that settings have, too: "4s" becomes 4.
+std::string to_seconds(std::string &text) {
+  if (auto const parsed = parse_duration_ns(text); parsed.ok())
+    text = std::to_string(double(parsed.value()) / 1e9);
+  return {};
+}
+
 void add_connection(CLI::App &command, pool_options &options) {
   command
       .add_option("--timeout",
                   options.timeout_s,
-                  "time limit of a call in seconds; default: TND_POOL_TIMEOUT, or 30")
-      ->check(CLI::Range(0.001, 1e6));
-  command
-      .add_option("--key-file",
-                  options.key_file,
-                  "this client's key, mode 0600; default: TND_POOL_KEY_FILE")
-      ->check(CLI::ExistingFile);
+                  "time limit of a call in seconds, or with a unit: 500ms; default: "
+                  "TND_POOL_TIMEOUT, or 30")
+      ->check(CLI::Range(0.001, 1e6))
+      ->transform(CLI::Validator{to_seconds, "", "duration"});
+  command.add_option(
+      "--key-file", options.key_file, "this client's key, mode 0600; default: TND_POOL_KEY_FILE");
 }
 
 void add_durable(CLI::App &command, bool &durable) {

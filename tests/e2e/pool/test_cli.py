@@ -359,6 +359,8 @@ def test_one_that_fails_does_not_keep_the_others(space, file, tmp_path):
         ["key", "new", "--namespaces", "a/b"],
         ["cp", "-r", "pool://h/n/a", "-"],
         ["ls", "pool://h/n", "--timeout", "0"],
+        ["ls", "pool://h/n", "--timeout", "4x"],
+        ["ls", "pool://h/n", "--timeout", "0ms"],
     ],
 )
 def test_wrong_command_lines(words):
@@ -385,6 +387,19 @@ def test_nobody_answers(words):
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"tanada: {NOTHING}") and "TND_EPEER" in line
+
+
+@pytest.mark.parametrize("timeout", ["2", "2s", "500ms", "0.1min"])
+def test_a_timeout_may_have_a_unit(space, timeout):
+    assert pool("ls", space, "--timeout", timeout).returncode == 0
+
+
+def test_a_key_file_that_cannot_be_opened_is_named_with_the_reason(tmp_path):
+    done = pool("ls", NOTHING, "--key-file", tmp_path / "missing")
+    assert "missing: No such file or directory (ENOENT)" in done.stderr
+    (tmp_path / "file").touch()
+    done = pool("ls", NOTHING, "--key-file", tmp_path / "file/key")
+    assert "key: Not a directory" in done.stderr and "ENOTDIR" in done.stderr
 
 
 def test_an_error_in_json(space):
