@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <string_view>
+#include <vector>
 
 #include "comex_top.hpp"
 #include "commands.hpp"
@@ -73,6 +75,18 @@ CLI::App *add_comex_top(CLI::App &app, tanada::command::comex_top_options &optio
   return top;
 }
 
+// The subcommand that was probably meant, or "": two of its letters at most differ, and most are
+// the same.
+std::string near_subcommand(const CLI::App &app, const std::string &word) {
+  std::vector<std::string> names;
+  for (const CLI::App *subcommand : app.get_subcommands([](const CLI::App *) { return true; }))
+    names.push_back(subcommand->get_name());
+  std::vector<std::string_view> const views{names.begin(), names.end()};
+  std::string const nearest{tanada::nearest_name(word, views)};
+  size_t const distance = tanada::edit_distance(word, nearest);
+  return distance <= 2 && distance < nearest.size() ? nearest : "";
+}
+
 // Reports what is wrong with the command line. CLI11 takes a word that is no subcommand for a
 // missing one.
 int fail_parse(const CLI::App &app, const CLI::ParseError &error) {
@@ -85,10 +99,13 @@ int fail_parse(const CLI::App &app, const CLI::ParseError &error) {
   auto const unknown = last->remaining();
   if (dynamic_cast<const CLI::RequiredError *>(&error) == nullptr || unknown.empty())
     return app.exit(error) == 0 ? 0 : 2;
+  std::string const near = near_subcommand(*last, unknown.front());
   std::fprintf(stderr,
-               "%s has no subcommand %s; %s --help lists them\n",
+               "%s has no subcommand %s%s%s; %s --help lists them\n",
                command.c_str(),
                tanada::command::printable(unknown.front()).c_str(),
+               near.empty() ? "" : ", did you mean ",
+               near.c_str(),
                command.c_str());
   return 2;
 }

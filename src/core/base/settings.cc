@@ -14,23 +14,6 @@ namespace {
 
 constexpr std::string_view prefix = "TND_";
 
-// The Levenshtein distance.
-size_t edit_distance(std::string_view source, std::string_view target) {
-  std::vector<size_t> row(target.size() + 1);
-  for (size_t column = 0; column < row.size(); column++)
-    row[column] = column;
-  for (size_t i = 0; i < source.size(); i++) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < target.size(); j++) {
-      size_t const replaced = diagonal + (source[i] == target[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 // An environment variable name as it may appear in a log line: it can contain any byte except '='.
 std::string printable(std::string_view name) {
   constexpr size_t size_max = 80;
@@ -63,6 +46,22 @@ void check_choice(std::string_view name, std::string_view value, std::vector<std
 
 bool setting_is_known(std::string_view name) {
   return contains(setting_names, name) || contains(development_names, name);
+}
+
+size_t edit_distance(std::string_view source, std::string_view target) {
+  std::vector<size_t> row(target.size() + 1);
+  for (size_t column = 0; column < row.size(); column++)
+    row[column] = column;
+  for (size_t i = 0; i < source.size(); i++) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < target.size(); j++) {
+      size_t const replaced = diagonal + (source[i] == target[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
 }
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names) {

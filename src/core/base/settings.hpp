@@ -14,6 +14,9 @@ namespace tanada {
 // True for every name in core/base/setting_names.hpp.
 bool setting_is_known(std::string_view name);
 
+// Letters to insert, remove or replace to make one text of the other.
+size_t edit_distance(std::string_view first, std::string_view second);
+
 // The name with the smallest edit distance to `name`; "" if `names` is empty.
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> names);
 

@@ -290,6 +290,12 @@ def test_version_and_wrong_words(environment):
     inner = tanada(environment, "pool", "nothing")
     assert inner.returncode == 2 and "tanada pool has no subcommand nothing" in inner.stderr
     assert "subcommand is required" in tanada(environment, "pool").stderr
+    for words, meant in (
+        (("docter",), "doctor"),
+        (("pool", "lst"), "ls"),
+        (("pool", "stta"), "stat"),
+    ):
+        assert f"did you mean {meant};" in tanada(environment, *words).stderr
 
 
 def test_status_shows_a_running_kernel_and_a_pool(environment, busy, tmp_path):
