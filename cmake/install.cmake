@@ -71,7 +71,4 @@ install(FILES ${PROJECT_BINARY_DIR}/tanadaConfig.cmake ${PROJECT_BINARY_DIR}/tan
               cmake/tanadaKernels.cmake
   DESTINATION ${package_folder})
 
-# Relative to the .pc file, so that the installed tree can be moved.
-cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE up)
-configure_file(cmake/tanada.pc.in ${PROJECT_BINARY_DIR}/tanada.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/tanada.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+tanada_install_pkg_config(tanada cmake/tanada.pc.in)

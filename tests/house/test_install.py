@@ -435,6 +435,23 @@ def test_an_installed_tree_can_be_moved(installed, tmp_path):
     assert os.path.samefile(flags.strip().removeprefix("-I"), moved / "include")
 
 
+def test_files_of_pkg_config_below_usr_name_no_folder_that_is_searched_anyway(
+    build_folder, tmp_path
+):
+    command = ["cmake", "--install", build_folder, "--component", "pkgconfig", "--prefix", "/usr"]
+    run(*command, env={**os.environ, "DESTDIR": str(tmp_path)})
+    (pkgconfig,) = tmp_path.glob("usr/lib*/**/pkgconfig")
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(pkgconfig)}
+    for name, includes in (
+        ("tanada", []),
+        ("shmem", ["-I/usr/include/shmem"]),
+        ("nvshmem", ["-I/usr/include/shmem/nvshmem", "-I/usr/include/shmem"]),
+    ):
+        assert run("pkg-config", "--cflags", name, env=environment).split() == includes
+        libraries = run("pkg-config", "--libs", name, env=environment)
+        assert "-l" in libraries and "rpath" not in libraries and "/usr/include" not in libraries
+
+
 def test_no_logging_library_is_needed_at_run_time(build_folder):
     needed = run("readelf", "-d", build_folder / "lib/libtanada.so")
     assert "NEEDED" in needed and "libfmt" not in needed and "libspdlog" not in needed

@@ -14,7 +14,7 @@ rm -rf "$folder/wheels" "$folder/prefix" "$folder/needs"
 # numba-cuda 0.30 wants a NumPy that has row_stack, which 2.4 does not; where the machine's is newer, this one is used.
 "$work/venv/bin/pip" download -q --disable-pip-version-check --no-deps --only-binary=:all: -d "$folder/needs" 'numpy==2.3.*'
 # Not the component `python`: its stub is made by an interpreter that is gone.
-for component in headers plugins Unspecified; do
+for component in headers pkgconfig plugins Unspecified; do
   cmake --install build/python-cp312-abi3-linux_x86_64 --component $component --prefix "$folder/prefix" --strip >/dev/null
 done
 mkdir -p "$folder/lib"
