@@ -17,6 +17,8 @@ OPTION_HEADINGS = ("Options:", "Positionals:")
 SUBCOMMAND = re.compile(r"^  ([a-z][\w-]*)\s{2,}(\S.*)$")
 FENCE = "```"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
+# A paragraph ends at an empty line, and so does the text of a link.
+WRAPPED_LINK = re.compile(r"\[[^\]\n]*\n(?!\n)[^\]\n]*\]\([^)\s]*\)")
 SPAN = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w))")
 FONTS = {"`": "B", "**": "B", "*": "I"}
 
@@ -85,6 +87,16 @@ def command_page(name, section, program, version):
         page += [f'.SH "{escaped(title if title != name else "description").upper()}"']
         page += literal(lines)
     return page
+
+
+def join_links(text):
+    """Markdown whose links outside of fences each stand on one line."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    parts[::2] = [
+        WRAPPED_LINK.sub(lambda link: re.sub(r"\s*\n\s*", " ", link[0]), part)
+        for part in parts[::2]
+    ]
+    return "".join(parts)
 
 
 def link_text(link):
@@ -176,9 +188,16 @@ def script_page(name, section, script, version):
     return [*page, ".SH DESCRIPTION", *literal(text)]
 
 
+def title_summary(name, title):
+    """A document's title, without the page's own name before a colon."""
+    title = title.lstrip("# ")
+    subject, _, rest = title.partition(": ")
+    return rest if rest and name.split("-")[-1] == subject else title
+
+
 def document_page(name, section, document, version):
-    title, *lines = pathlib.Path(document).read_text().splitlines()
-    page = heading(name, section, title.lstrip("# ").split(": ")[-1], version)
+    title, *lines = join_links(pathlib.Path(document).read_text()).splitlines()
+    page = heading(name, section, title_summary(name, title), version)
     return [*page, ".SH DESCRIPTION", *converter(lines).convert()]
 
 

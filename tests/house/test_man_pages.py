@@ -25,11 +25,21 @@ def test_a_document_has_its_title_as_its_name(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "title, about",
+    [("A programs: where they run", "A programs: where they run"), ("a: all: of it", "all: of it")],
+)
+def test_a_title_keeps_a_subject_other_than_the_name(tmp_path, title, about):
+    assert lines_of(f"# {title}\n", tmp_path)[2] == f"tanada\\-a \\- {about}"
+
+
+@pytest.mark.parametrize(
     "text, lines",
     [
         ("## What `it` is", ['.SH "What it is"']),
         ("a `b-c` and **d** of *e*", ["a \\fBb\\-c\\fR and \\fBd\\fR of \\fIe\\fR"]),
         ("[here](other.md), [there](https://a.b)", ["here, there (https://a.b)"]),
+        ("see [all\nthere](a.md#b). [x][y]", ["see all there. [x][y]"]),
+        ("```\na[b\nc](d)\n```", [".PP", ".RS 4", ".nf", "a[b", "c](d)", ".fi", ".RE", ".PP"]),
         (".begins", ["\\&.begins"]),
         ("a \\ of \u2013", ["a \\e of \\[u2013]"]),
         ("- one", [".IP \\(bu 4", "one"]),
