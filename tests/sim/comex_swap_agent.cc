@@ -12,6 +12,13 @@ uint64_t swap_heap::touched_count() const {
   return uint64_t(std::count(is_touched.begin(), is_touched.end(), true));
 }
 
+void swap_heap::write(uint32_t page) {
+  constexpr uint64_t zero_period = 4;
+  uint64_t const number = ++write_count[page];
+  memory[page] = number % zero_period == 0 ? 0 : number;
+  truth[page] = memory[page];
+}
+
 void swap_run::found(const std::string &what) {
   if (why_.empty())
     why_ = what + " at " + std::to_string(world_.now_ns() / 1000) + " us";
@@ -60,8 +67,15 @@ void swap_run::drop_page(uint32_t rank, uint32_t page) {
   auto &of = heaps_[rank];
   if (!of.is_touched[page])
     return;
+  bool const is_zero = of.memory[page] == 0;
+  if (is_zero && planted_ != swap_plant::zeros_as_stored) {
+    stored_[rank].clear({page, 1});
+    of.is_touched[page] = false;
+    return;
+  }
   if (!stored_[rank].test(page)) {
-    of.store[page] = of.memory[page];
+    if (!is_zero)
+      of.store[page] = of.memory[page];
     stored_[rank].set({page, 1});
   }
   of.memory[page] = swap_heap::nothing;

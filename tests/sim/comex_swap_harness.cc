@@ -90,6 +90,7 @@ void swap_run::make() {
     each.memory.resize(chosen_.pages);
     each.store.resize(chosen_.pages, swap_heap::nothing);
     each.truth.resize(chosen_.pages);
+    each.write_count.resize(chosen_.pages);
     each.users.resize(chosen_.pages);
     each.used_at.resize(chosen_.pages);
     each.is_touched.resize(chosen_.pages);
@@ -210,7 +211,7 @@ bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
   }
   of.is_touched[page] = true;
   if (is_writing) {
-    of.truth[page] = ++of.memory[page];
+    of.write(page);
     of.has_written[page] = true;
   }
   check_budget();
@@ -285,7 +286,7 @@ swap::page_access swap_run::access_to(uint32_t target, sim::prng &random) {
     of.is_touched[page] = true;
     if (!is_writing)
       return;
-    of.truth[page] = ++of.memory[page];
+    of.write(page);
     check_budget();
   };
   if (planted_ == swap_plant::unmarked_writes)
@@ -392,7 +393,7 @@ bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uin
     if (heap.memory[0] != heap.truth[0])
       found("the counter of process " + std::to_string(home) + " is not as it was left");
     heap.is_touched[0] = true;
-    heap.truth[0] = ++heap.memory[0];
+    heap.write(0);
     if (home == self.rank)
       heap.has_written[0] = true;
     *before = counters_[self.barriers - 1];

@@ -43,7 +43,8 @@ enum class swap_plant {
   kept_pins,
   age_of_last_wait,
   cache_beside_budget,
-  lost_wakeups
+  lost_wakeups,
+  zeros_as_stored
 };
 
 // Time advances a little with each poll, and by sleeps.
@@ -70,7 +71,8 @@ struct swap_heap {
   static constexpr uint64_t nothing = 0xEEEEEEEEEEEEEEEE;
 
   std::vector<uint64_t> memory, store;
-  std::vector<uint64_t> truth;  // the expected number of each page
+  std::vector<uint64_t> truth;        // the expected number of each page
+  std::vector<uint64_t> write_count;  // of each page
   std::vector<bool> is_touched,
       is_cached;  // has storage in DRAM while resident; resident while its process is swapped out
   std::vector<uint32_t> users;  // requests that hold a cached page
@@ -81,6 +83,8 @@ struct swap_heap {
   uint64_t coming = 0;  // pages being swapped in
 
   uint64_t touched_count() const;
+  // Some writes make a page zero again.
+  void write(uint32_t page);
 };
 
 struct swap_setting {

@@ -134,9 +134,11 @@ void agent::update_counters(uint64_t now_ns) {
   counters.bytes_served.fetch_add(mover_->served_size() - served_, relaxed);
   counters.bytes_copied.fetch_add(mover_->copied_size() - copied_, relaxed);
   counters.bytes_written_back.fetch_add(mover_->written_back_size() - written_back_, relaxed);
+  counters.bytes_zero.fetch_add(mover_->zero_size() - zero_, relaxed);
   served_ = mover_->served_size();
   copied_ = mover_->copied_size();
   written_back_ = mover_->written_back_size();
+  zero_ = mover_->zero_size();
 }
 
 uint64_t agent::idle_ns() const noexcept {

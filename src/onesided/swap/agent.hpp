@@ -66,8 +66,9 @@ class agent {
   std::unique_ptr<swap_objects> objects_;
   std::unique_ptr<page_mover> mover_;
   page_mover_events events_;
-  uint64_t counted_ns_ = 0, ticked_ns_ = 0, served_ = 0, copied_ = 0, written_back_ = 0;
-  uint64_t reported_cache_size_ = 0;  // bytes
+  uint64_t counted_ns_ = 0, ticked_ns_ = 0;
+  uint64_t served_ = 0, copied_ = 0, written_back_ = 0, zero_ = 0;  // bytes
+  uint64_t reported_cache_size_ = 0;                                // bytes
 };
 
 // The agent's thread, from the constructor to the destructor. It blocks all signals.

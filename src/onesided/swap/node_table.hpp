@@ -50,7 +50,8 @@ struct node_counters {
   // Bytes that requests wrote while the rank was swapped out, and that were then written to the
   // store.
   std::atomic<uint64_t> bytes_written_back;
-  std::atomic<uint64_t> move_ns;  // time in which at least one move was in progress
+  std::atomic<uint64_t> bytes_zero;  // bytes of zeros that left DRAM and were not written
+  std::atomic<uint64_t> move_ns;     // time in which at least one move was in progress
   std::atomic<uint64_t> swaps_out, swaps_in;
   std::atomic<uint64_t> requests;       // for pages of swapped-out ranks
   std::atomic<uint64_t> beyond_budget;  // ranks admitted beyond the budget

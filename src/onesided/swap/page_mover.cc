@@ -185,9 +185,16 @@ void page_mover::complete(chunk &transfer, const seams::store_completion &comple
   release(transfer);
 }
 
+// Pages of zeros that were written along are not read back.
 void page_mover::complete_swap_out(rank_space &rank, chunk &transfer) {
-  rank.stored.set(transfer.pages);
-  rank.moved_pages += transfer.pages.count;
+  rank.stored.clear(transfer.pages);
+  uint32_t const count = transfer.pages.count;
+  for (uint32_t first = find_zero_page(false, transfer.bytes, 0, count); first < count;) {
+    uint32_t const end = find_zero_page(true, transfer.bytes, first, count);
+    rank.stored.set({transfer.pages.first + first, end - first});
+    first = find_zero_page(false, transfer.bytes, end, count);
+  }
+  rank.moved_pages += count;
   if (!transfer.is_direct)
     drop(rank, transfer.pages);
 }
@@ -274,13 +281,9 @@ void page_mover::grow(rank_space &rank) {
   chunk *const transfer = acquire(purpose::grow);
   if (transfer == nullptr)
     return;  // the writes extend the object, too
-  transfer->rank = rank.index;
-  transfer->epoch = rank.epoch;
-  transfer->pages = {
-      0,
-      std::min((rank.extent + grow_pages - 1) / grow_pages * grow_pages, rank.memory.page_count())};
+  uint32_t const end = (rank.extent + grow_pages - 1) / grow_pages * grow_pages;
+  assign(rank, *transfer, {0, std::min(end, rank.memory.page_count())});
   rank.is_growing = true;
-  rank.busy_count++;
   post(*transfer);
 }
 
@@ -333,15 +336,79 @@ bool page_mover::advance_swap_out(rank_space &rank) {
     rank.cursor = end;
     return true;
   }
-  if (!has_free_chunk(purpose::swap_out))
-    return false;
-  bool const is_direct = rank.is_large(first);
-  uint32_t const pages_max = is_direct ? memory_window::block_pages : options_.chunk_pages;
+  uint32_t const pages_max =
+      rank.is_large(first) ? memory_window::block_pages : options_.chunk_pages;
   uint32_t const limit = rank.resident->find(
       false, first, rank.end_in_block(first, std::min(rank.extent, first + pages_max)));
-  uint32_t const end = rank.find_unstored_end(first, limit);
-  rank.cursor = end;
-  return write(rank, {first, end - first}, purpose::swap_out, is_direct);
+  return write_out(rank, {first, rank.find_unstored_end(first, limit) - first});
+}
+
+// Writes the pages from the first one on, up to a long run of zeros, and moves the cursor behind
+// the handled ones.
+bool page_mover::write_out(rank_space &rank, page_run pages) {
+  chunk *const transfer = acquire(purpose::swap_out);
+  if (transfer == nullptr)
+    return false;
+  transfer->is_direct = rank.is_large(pages.first);
+  assign(rank, *transfer, pages);
+  page_run const copied = transfer->is_direct ? pages : copy_out(rank, pages, *transfer);
+  page_run const written =
+      failure_.empty() ? find_write(rank, copied, transfer->bytes) : page_run{};
+  if (written.count == 0) {
+    release(*transfer);
+    return failure_.empty();
+  }
+  transfer->bytes += (written.first - copied.first) * page_size;
+  transfer->pages = written;
+  post(*transfer);
+  return true;
+}
+
+// Copies pages to the buffer, in parts, so that pages after a long run of zeros are not copied
+// twice. Returns the copied pages.
+page_run page_mover::copy_out(rank_space &rank, page_run pages, chunk &transfer) {
+  constexpr uint32_t part_pages = 64;
+  static_assert(part_pages >= bridge_pages);
+  page_run copied{pages.first, 0};
+  while (copied.count < pages.count) {
+    page_run const part{copied.end(), std::min(part_pages, pages.count - copied.count)};
+    std::byte *const bytes = transfer.buffer + copied.size();
+    if (status const code = rank.memory.read(part, bytes); code != status::ok) {
+      record_failure(code, "copying", rank, part);
+      break;
+    }
+    copied.count += part.count;
+    if (part.count == part_pages && find_zero_page(false, bytes, 0, part.count) == part.count)
+      break;
+  }
+  return copied;
+}
+
+// The pages to write next: from the first one that is not zero to the next long run of zeros. The
+// zeros before and after them are dropped, and the cursor is moved behind these. Empty: all pages
+// are zeros.
+page_run page_mover::find_write(rank_space &rank, page_run pages, const std::byte *bytes) {
+  uint32_t const count = pages.count, first = find_zero_page(false, bytes, 0, count);
+  uint32_t end = first, next = first;  // the end of the pages to write, and of the zeros after them
+  while (next < count) {
+    end = find_zero_page(true, bytes, next, count);
+    next = find_zero_page(false, bytes, end, count);
+    if (next - end > bridge_pages)
+      break;
+  }
+  drop_zeros(rank, {pages.first, first});
+  drop_zeros(rank, {pages.first + end, next - end});
+  rank.cursor = pages.first + next;
+  return {pages.first + first, end - first};
+}
+
+void page_mover::drop_zeros(rank_space &rank, page_run pages) {
+  if (pages.count == 0)
+    return;
+  rank.stored.clear(pages);
+  zero_pages_ += pages.count;
+  if (!rank.is_large(pages.first))
+    drop(rank, pages);
 }
 
 bool page_mover::advance_swap_in(rank_space &rank) {
@@ -461,34 +528,20 @@ void page_mover::release(chunk &transfer) noexcept {
   transfer.kind = purpose::unused;
 }
 
-bool page_mover::write(rank_space &rank, page_run pages, purpose kind, bool is_direct) {
-  chunk *const transfer = acquire(kind);
-  if (transfer == nullptr)
-    return false;
-  transfer->rank = rank.index;
-  transfer->epoch = rank.epoch;
-  transfer->pages = pages;
-  transfer->is_direct = is_direct;
+void page_mover::assign(rank_space &rank, chunk &transfer, page_run pages) {
+  transfer.rank = rank.index;
+  transfer.epoch = rank.epoch;
+  transfer.pages = pages;
+  transfer.bytes = transfer.is_direct ? rank.window->address(pages) : transfer.buffer;
   rank.busy_count++;
-  if (status const code = is_direct ? status::ok : rank.memory.read(pages, transfer->buffer);
-      code != status::ok) {
-    record_failure(code, "copying", rank, pages);
-    release(*transfer);
-    return false;
-  }
-  post(*transfer);
-  return true;
 }
 
 bool page_mover::read(rank_space &rank, page_run pages, purpose kind, bool is_direct) {
   chunk *const transfer = acquire(kind);
   if (transfer == nullptr)
     return false;
-  transfer->rank = rank.index;
-  transfer->epoch = rank.epoch;
-  transfer->pages = pages;
   transfer->is_direct = is_direct;
-  rank.busy_count++;
+  assign(rank, *transfer, pages);
   post(*transfer);
   return true;
 }
@@ -503,10 +556,8 @@ void page_mover::post(chunk &transfer) {
   op.file = ranks_[transfer.rank]->object;
   op.offset = transfer.pages.offset();
   op.size = transfer.pages.size();
-  auto *const address =
-      transfer.is_direct ? ranks_[transfer.rank]->window->address(transfer.pages) : transfer.buffer;
   if (transfer.kind != purpose::grow)
-    op.buffers = {{address, transfer.pages.size()}};
+    op.buffers = {{transfer.bytes, transfer.pages.size()}};
   status const code = queue_.post(std::move(op));
   if (code == status::ok)
     return;

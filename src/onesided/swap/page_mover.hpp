@@ -42,8 +42,8 @@ struct page_mover_events {
 // Moves pages of processes and serves requests for pages.
 //
 // Swapping out writes the pages that are not stored, and drops all pages from DRAM. Swapping in
-// reads the pages that are stored and not in DRAM. Pages that were never touched are in neither
-// place.
+// reads the pages that are stored and not in DRAM. Pages of zeros are not written, unless a few of
+// them lie between others. Like pages that were never touched, they are in neither place.
 //
 // A swapped-out process may have some pages in DRAM nevertheless, which were read for requests: the
 // cache. A page stays there while a request needs it. Afterwards trim() drops pages that were not
@@ -111,6 +111,10 @@ class page_mover {
   uint64_t written_back_size() const noexcept {
     return written_back_pages_ * page_size;
   }
+  // Bytes that were dropped instead of written, because they were zeros, so far.
+  uint64_t zero_size() const noexcept {
+    return zero_pages_ * page_size;
+  }
   // Bytes.
   static uint64_t buffer_size(const page_mover_options &options) noexcept {
     return uint64_t{options.depth} * options.chunk_pages * page_size;
@@ -155,6 +159,11 @@ class page_mover {
   bool begin_swap_out(rank_space &rank);
   void grow(rank_space &rank);
   bool advance_swap_out(rank_space &rank);
+  bool write_out(rank_space &rank, page_run pages);
+  page_run copy_out(rank_space &rank, page_run pages, chunk &transfer);
+  page_run find_write(rank_space &rank, page_run pages, const std::byte *bytes);
+  void drop_zeros(rank_space &rank, page_run pages);
+  bool write_back(rank_space &rank, page_run pages);
   bool advance_swap_in(rank_space &rank);
   bool read_large(rank_space &rank, uint32_t first);
   void drop_large(rank_space &rank);
@@ -179,7 +188,7 @@ class page_mover {
 
   chunk *acquire(purpose kind) noexcept;
   bool has_free_chunk(purpose kind) const noexcept;
-  bool write(rank_space &rank, page_run pages, purpose kind, bool is_direct = false);
+  void assign(rank_space &rank, chunk &transfer, page_run pages);
   bool read(rank_space &rank, page_run pages, purpose kind, bool is_direct = false);
   void post(chunk &transfer);
   void release(chunk &transfer) noexcept;
@@ -198,6 +207,7 @@ class page_mover {
   // Pages in the cache, and those of them that are being written back.
   uint64_t cached_pages_ = 0, pages_in_write_back_ = 0;
   uint64_t served_pages_ = 0, copied_pages_ = 0, written_back_pages_ = 0, large_blocks_ = 0;
+  uint64_t zero_pages_ = 0;
   uint32_t next_rank_ = 0;  // the rank that is served first in the next round
   std::string failure_;
 };

@@ -97,12 +97,9 @@ bool page_mover::advance_copy(rank_space &rank, active_request &active) {
     chunk *const transfer = acquire(purpose::copy);
     if (transfer == nullptr)
       return has_posted;
-    transfer->rank = rank.index;
-    transfer->epoch = rank.epoch;
-    transfer->pages = runs[active.next_run];
     transfer->buffer = copies_.subspan(position).data();
     transfer->copy_request = active.request;
-    rank.busy_count++;
+    assign(rank, *transfer, runs[active.next_run]);
     active.in_flight++;
     position += runs[active.next_run].size();
     has_posted = true;
@@ -238,10 +235,29 @@ page_mover::eviction page_mover::evict(const cached_run &run) {
     drop(rank, run.pages);
     return eviction::begun;
   }
-  if (!write(rank, run.pages, purpose::write_back))
-    return eviction::refused;
-  pages_in_write_back_ += run.pages.count;
-  return eviction::begun;
+  return write_back(rank, run.pages) ? eviction::begun : eviction::refused;
+}
+
+bool page_mover::write_back(rank_space &rank, page_run pages) {
+  chunk *const transfer = acquire(purpose::write_back);
+  if (transfer == nullptr)
+    return false;
+  assign(rank, *transfer, pages);
+  if (status const code = rank.memory.read(pages, transfer->buffer); code != status::ok)
+    record_failure(code, "copying", rank, pages);
+  bool const is_zero = find_zero_page(false, transfer->buffer, 0, pages.count) == pages.count;
+  if (!failure_.empty() || is_zero)
+    release(*transfer);
+  if (!failure_.empty())
+    return false;
+  if (is_zero) {
+    cached_pages_ -= pages.count;
+    drop_zeros(rank, pages);
+    return true;
+  }
+  pages_in_write_back_ += pages.count;
+  post(*transfer);
+  return true;
 }
 
 // A request that came meanwhile may have written the pages again.

@@ -115,7 +115,8 @@ struct page_mover::cached_run {
 
 struct page_mover::chunk {
   std::byte *buffer = nullptr;
-  bool is_direct = false;  // the store accesses the memory itself instead of the buffer
+  std::byte *bytes = nullptr;  // of `pages`: in the buffer, or in the memory itself
+  bool is_direct = false;      // the store accesses the memory itself instead of the buffer
   purpose kind = purpose::unused;
   const page_request *copy_request = nullptr;
   uint32_t rank = 0, epoch = 0;

@@ -79,6 +79,7 @@ struct mover_test : testing::Test {
     std::vector<page_bits::word> words =
         std::vector<page_bits::word>(page_bits::word_count(page_count));
     std::vector<uint64_t> model = std::vector<uint64_t>(page_count);
+    std::vector<bool> was_zeroed = std::vector<bool>(page_count);
     bool is_resident = true, is_moving = false;
 
     page_bits stored() {
@@ -87,6 +88,8 @@ struct mover_test : testing::Test {
     void write(uint32_t page, uint64_t value) {
       EXPECT_EQ(pwrite(memory.descriptor(), &value, 8, off_t((page + 1) * page_size)), 8);
       model[page] = value;
+      if (value == 0)
+        was_zeroed[page] = true;
       stored().clear({page, 1});
     }
     uint64_t read(uint32_t page) const {
@@ -214,6 +217,66 @@ TEST_F(mover_test, pages_that_were_never_touched_stay_nowhere) {
   EXPECT_EQ(last.moved_size, 2 * page_size);
   move(0, move_order::direction::swap_in);
   EXPECT_EQ(ranks[0]->present(), 2u);
+  check(0);
+}
+
+// 1,000 of 1,004 pages are zeros again. Few zeros between others are written along, and are not
+// read back either.
+TEST_F(mover_test, pages_of_zeros_are_neither_written_nor_read) {
+  for (bool const has_windows : {false, true}) {
+    ranks.clear();
+    start(1, 1, has_windows);
+    auto &owner = *ranks[0];
+    for (uint32_t page = 0; page < 1004; page++)
+      owner.write(page, page + 1);
+    move(0, move_order::direction::swap_out);
+    move(0, move_order::direction::swap_in);
+    for (uint32_t page = 0; page < 1004; page++) {
+      if (page != 100 && page != 102 && page != 600 && page != 1003)
+        owner.write(page, 0);
+    }
+    queue->written = 0;
+    move(0, move_order::direction::swap_out);
+    EXPECT_EQ(owner.present(), 0u);
+    EXPECT_LE(queue->written, 5 * page_size);
+    EXPECT_EQ(tested->zero_size(), 999 * page_size);
+    EXPECT_EQ(last.swapped_size, 4 * page_size);
+    move(0, move_order::direction::swap_in);
+    EXPECT_EQ(owner.present(), 4u);
+    check(0);
+    // They are pages like any other when they are written again.
+    owner.write(7, 70);
+    owner.write(101, 71);
+    move(0, move_order::direction::swap_out);
+    move(0, move_order::direction::swap_in);
+    EXPECT_EQ(last.resident_size, 6 * page_size);
+    check(0);
+  }
+}
+
+TEST_F(mover_test, zeros_in_the_cache_are_dropped_without_a_write) {
+  start(1);
+  for (uint32_t page = 0; page < 8; page++)
+    ranks[0]->write(page, page + 1);
+  move(0, move_order::direction::swap_out);
+  page_request wanted{};
+  fill_request(wanted, 0, {{2, 3}});
+  tested->serve(wanted);
+  for (int i = 0; i < 1000 && events.served.empty(); i++)
+    poll();
+  for (uint32_t page = 2; page < 5; page++)
+    ranks[0]->write(page, 0);
+  wanted.current_stage = page_request::stage::completed;
+  poll();
+  queue->written = 0;
+  for (int i = 0; i < 100 && tested->cached_size() != 0; i++) {
+    tested->trim(0);
+    poll();
+  }
+  EXPECT_EQ(queue->written, 0u);
+  EXPECT_EQ(tested->zero_size(), 3 * page_size);
+  move(0, move_order::direction::swap_in);
+  EXPECT_EQ(last.resident_size, 5 * page_size);
   check(0);
 }
 
@@ -427,8 +490,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
         if (!owner.is_moving && owner.is_resident) {
           uint32_t const first = random() % page_count,
                          size = std::min<uint32_t>(random() % 300, page_count - first);
+          bool const are_zeros = random() % 4 == 0;
           for (uint32_t page = first; page < first + size; page++) {
-            owner.write(page, value++);
+            owner.write(page, are_zeros && random() % 16 != 0 ? 0 : value++);
           }
         }
         break;
@@ -469,13 +533,15 @@ TEST_P(mover_random, memory_is_what_was_written) {
             for (uint32_t page = run.first; page < run.end(); page++) {
               if (issued->request.copy !=
                   page_request::no_copy) {  // the copy has a value from some time since the request
+                if (target.was_zeroed[page])
+                  continue;
                 ASSERT_GE(copied(issued->request, page), issued->before[page]);
                 ASSERT_LE(copied(issued->request, page), target.model[page]);
                 continue;
               }
               ASSERT_EQ(target.read(page), target.model[page]);
               if (issued->request.is_reading == 0 && random() % 2 == 0)
-                target.write(page, value++);
+                target.write(page, random() % 4 == 0 ? 0 : value++);
             }
           }
           issued->request.current_stage = page_request::stage::completed;
@@ -509,6 +575,7 @@ TEST_P(mover_random, memory_is_what_was_written) {
   EXPECT_FALSE(tested->has_requests());
   EXPECT_EQ(tested->cached_size(), 0u);
   EXPECT_GT(tested->copied_size(), 0u);
+  EXPECT_GT(tested->zero_size(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(seeds,

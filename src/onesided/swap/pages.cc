@@ -1,9 +1,31 @@
-// Bits of pages: counting and searching them word by word.
+// Bits of pages: counting and searching them word by word; and pages of zeros.
 #include "onesided/swap/pages.hpp"
 
 #include <bit>
+#include <cstring>
 
 namespace tanada::onesided::swap {
+namespace {
+
+// Most pages with other bytes have some of them in the first words.
+bool is_zero(const std::byte *page) noexcept {
+  constexpr size_t head_size = 64;
+  static constexpr std::byte zeros[head_size]{};
+  return std::memcmp(page, zeros, head_size) == 0 &&
+         std::memcmp(page, page + head_size, page_size - head_size) == 0;
+}
+
+}  // namespace
+
+uint32_t find_zero_page(bool value,
+                        const std::byte *pages,
+                        uint32_t position,
+                        uint32_t count) noexcept {
+  TND_ASSERT(position <= count);
+  while (position < count && is_zero(pages + size_t{position} * page_size) != value)
+    position++;
+  return position;
+}
 
 uint32_t page_bits::count_set(page_run pages) const noexcept {
   TND_ASSERT(pages.end() <= count_);

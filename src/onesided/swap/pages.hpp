@@ -39,6 +39,13 @@ constexpr page_run pages_of(uint64_t offset, uint64_t size) noexcept {
   return {uint32_t(first), uint32_t(last - first + 1)};
 }
 
+// The first page of [position, count) that consists of zeros, or of which that is false if `value`
+// is false; `count` if no page matches. `pages`: the bytes of `count` pages.
+uint32_t find_zero_page(bool value,
+                        const std::byte *pages,
+                        uint32_t position,
+                        uint32_t count) noexcept;
+
 // One bit for each page, in memory that the caller owns and that processes may share. The bits are
 // zero at first. This is a view: copies refer to the same bits.
 //

@@ -75,5 +75,17 @@ TEST(page_bits, runs_are_those_of_a_model) {
   }
 }
 
+TEST(pages, zeros_are_found_wherever_the_other_byte_is) {
+  std::vector<std::byte> bytes(4 * page_size);
+  EXPECT_EQ(find_zero_page(false, bytes.data(), 0, 4), 4u);
+  EXPECT_EQ(find_zero_page(true, bytes.data(), 1, 4), 1u);
+  for (size_t const position : {size_t{0}, size_t{63}, size_t{64}, size_t{65}, page_size - 1}) {
+    bytes[2 * page_size + position] = std::byte{1};
+    EXPECT_EQ(find_zero_page(false, bytes.data(), 0, 4), 2u) << position;
+    EXPECT_EQ(find_zero_page(true, bytes.data(), 2, 4), 3u) << position;
+    bytes[2 * page_size + position] = std::byte{0};
+  }
+}
+
 }  // namespace
 }  // namespace tanada::onesided::swap

@@ -183,6 +183,7 @@ std::string swap_agent::counters_text() const {
       {"bytes_served", counters.bytes_served},
       {"bytes_copied", counters.bytes_copied},
       {"bytes_written_back", counters.bytes_written_back},
+      {"bytes_zero", counters.bytes_zero},
       {"swaps_out", counters.swaps_out},
       {"swaps_in", counters.swaps_in},
       {"requests", counters.requests},
