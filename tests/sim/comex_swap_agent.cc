@@ -86,14 +86,30 @@ void swap_run::move_out(uint32_t rank) {
   for (uint32_t i = 0; i < chosen_.pages; i++)
     drop_page(rank, i);
   of.is_here = false;
+  left_out_[rank].clear({0, chosen_.pages});
   uint64_t const size = of.touched_count() * page_size;
   board_->complete_move({move_order::direction::swap_out, rank},
                         {.resident_size = 0, .swapped_size = size, .moved_size = size});
 }
 
+// True: the page stays in the store while its process runs.
+bool swap_run::leave_out(uint32_t rank, uint32_t page) {
+  auto &of = heaps_[rank];
+  bool const may_stay = of.is_touched[page] && !of.is_cached[page] && stored_[rank].test(page);
+  if (!may_stay || !world_.random.chance(25))
+    return false;
+  left_out_[rank].set({page, 1});
+  return true;
+}
+
 void swap_run::move_in(uint32_t rank) {
   auto &of = heaps_[rank];
+  uint64_t left_out_size = 0;
   for (uint32_t i = 0; i < chosen_.pages; i++) {
+    if (leave_out(rank, i)) {
+      left_out_size += page_size;
+      continue;
+    }
     if (of.is_touched[i] && (!of.is_cached[i] || planted_ == swap_plant::early_in))
       of.memory[i] = of.store[i];
     of.is_cached[i] = false;
@@ -101,8 +117,12 @@ void swap_run::move_in(uint32_t rank) {
   of.is_here = true;
   of.coming = 0;
   uint64_t const size = of.touched_count() * page_size;
-  board_->complete_move({move_order::direction::swap_in, rank},
-                        {.resident_size = size, .swapped_size = 0, .moved_size = size});
+  board_->complete_move(
+      {move_order::direction::swap_in, rank},
+      {.resident_size = size,
+       .swapped_size = 0,
+       .moved_size = size,
+       .left_out_size = planted_ == swap_plant::hidden_left_out ? 0 : left_out_size});
 }
 
 void swap_run::take(const move_order &which) {
@@ -135,10 +155,12 @@ bool swap_run::has_room(uint64_t size) {
 }
 
 void swap_run::serve(swap::page_request &which) {
-  promised_ += which.page_count * page_size;
-  later(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which] {
+  // A resident target needs no room in the cache.
+  uint64_t const size = heaps_[which.target].is_here ? 0 : which.page_count * page_size;
+  promised_ += size;
+  later(clock_.now_ns() + world_.random.between(50'000, 400'000), [this, &which, size] {
     auto &of = heaps_[which.target];
-    promised_ -= which.page_count * page_size;
+    promised_ -= size;
     for (auto const &run : which.pages()) {
       for (uint32_t i = run.first; i < run.end(); i++) {
         if (!of.is_here && !of.is_cached[i]) {
@@ -146,6 +168,10 @@ void swap_run::serve(swap::page_request &which) {
             of.memory[i] = of.store[i];
           of.is_touched[i] = true;
           of.is_cached[i] = true;
+        }
+        if (of.is_here && left_out_[which.target].test(i)) {
+          of.memory[i] = of.store[i];
+          left_out_[which.target].clear({i, 1});
         }
         of.users[i]++;
         of.used_at[i] = ++uses_;
@@ -208,6 +234,12 @@ void swap_run::agent() {
       take(*next);
     while (auto *const asked = board_->next_request())
       asked_.push_back(asked);
+    std::erase_if(asked_, [this](swap::page_request *asked) {
+      bool const is_here = heaps_[asked->target].is_here;
+      if (is_here)
+        serve(*asked);
+      return is_here;
+    });
     while (!asked_.empty() && has_room(asked_.front()->page_count * page_size)) {
       serve(*asked_.front());
       asked_.erase(asked_.begin());

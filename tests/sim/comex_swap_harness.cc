@@ -98,6 +98,9 @@ void swap_run::make() {
     each.has_written.resize(chosen_.pages);
     each.words = std::vector<swap::page_bits::word>(swap::page_bits::word_count(chosen_.pages));
     stored_.emplace_back(each.words.data(), chosen_.pages);
+    each.left_out_words =
+        std::vector<swap::page_bits::word>(swap::page_bits::word_count(chosen_.pages));
+    left_out_.emplace_back(each.left_out_words.data(), chosen_.pages);
   }
   arrivals_.resize(chosen_.ranks);
   locks_.resize(2);
@@ -202,8 +205,15 @@ void swap_run::check_waits_for_room() {
   }
 }
 
+// As the process's fault handler does, if its own touch finds that a page was left out.
+bool swap_run::bring_own(process &self, uint32_t page) {
+  return !left_out_[self.rank].test(page) || self.here.read_left_out({page, 1}) == status::ok;
+}
+
 bool swap_run::touch_own(process &self, uint32_t page, bool is_writing) {
   auto &of = heaps_[self.rank];
+  if (!bring_own(self, page))
+    return false;
   if (of.memory[page] != of.truth[page]) {
     found("process " + std::to_string(self.rank) + " finds " + std::to_string(of.memory[page]) +
           " in place of " + std::to_string(of.truth[page]));
@@ -314,7 +324,7 @@ bool swap_run::use_others(process &self) {
 // is not notified when that memory is swapped out.
 void swap_run::serve_strangers(uint32_t rank) {
   sim::prng random{world_.random.next()};
-  swap::page_request_queue asks{*board_, board_->remote_origin_for(rank), stored_};
+  swap::page_request_queue asks{*board_, board_->remote_origin_for(rank), stored_, left_out_};
   uint32_t ended = 0, begun = 0;
   while (board_->failure() == nullptr && (!is_quiet_ || !asks.is_empty())) {
     clock_.sleep_ns(random.between(30'000, 2'000'000));
@@ -383,7 +393,7 @@ bool swap_run::make_way(process &self) {
 
 // Atomic for all, on the first page of rank `home`.
 bool swap_run::add_to_counter(process &self, uint32_t home, uint64_t amount, uint64_t *before) {
-  if (!make_way(self))
+  if (!make_way(self) || (home == self.rank && !bring_own(self, 0)))
     return false;
   swap::page_access request{
       .target = home, .is_writing = true, .unit = 8, .extents = {{0, 8}}, .on_piece = {}};
@@ -482,7 +492,7 @@ void swap_run::play(uint32_t rank) {
                                 return of.is_here ? of.touched_count() * page_size : 0;
                               }};
   processes_[rank].reset(new process{
-      rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine)}});
+      rank, sim::prng{world_.random.next()}, {*board_, rank, stored_, std::move(mine), left_out_}});
   auto &self = *processes_[rank];
   bool is_well = self.here.start(int32_t(rank) + 1) == status::ok;
   if (is_well && kind_ != swap_weather::allocations) {

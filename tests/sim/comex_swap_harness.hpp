@@ -44,7 +44,8 @@ enum class swap_plant {
   age_of_last_wait,
   cache_beside_budget,
   lost_wakeups,
-  zeros_as_stored
+  zeros_as_stored,
+  hidden_left_out
 };
 
 // Time advances a little with each poll, and by sleeps.
@@ -77,7 +78,7 @@ struct swap_heap {
       is_cached;  // has storage in DRAM while resident; resident while its process is swapped out
   std::vector<uint32_t> users;  // requests that hold a cached page
   std::vector<uint64_t> used_at;
-  std::vector<swap::page_bits::word> words;
+  std::vector<swap::page_bits::word> words, left_out_words;
   std::vector<bool> has_written;  // accessed by its own process since the last check
   bool is_here = true;
   uint64_t coming = 0;  // pages being swapped in
@@ -128,6 +129,7 @@ class swap_run {
   bool one_of(process &self, uint32_t round);
   bool compute(process &self);
   bool touch_own(process &self, uint32_t page, bool is_writing);
+  bool bring_own(process &self, uint32_t page);
   bool barrier(process &self);
   bool with_lock(process &self);
   bool use_others(process &self);
@@ -161,6 +163,7 @@ class swap_run {
   void trim(uint64_t to_size);
   bool has_room(uint64_t size);
   void drop_page(uint32_t rank, uint32_t page);
+  bool leave_out(uint32_t rank, uint32_t page);
   uint64_t cached_bytes() const;
   void check_budget();
   void change_fixed();
@@ -176,7 +179,7 @@ class swap_run {
   std::optional<sim::alarm> alarm_;
   std::optional<swap::node_table> board_;
   std::vector<swap_heap> heaps_;
-  std::vector<swap::page_bits> stored_;
+  std::vector<swap::page_bits> stored_, left_out_;
   std::vector<std::unique_ptr<process>> processes_;
   std::unique_ptr<fiber_set> fibers_;
   std::vector<std::function<void()>> due_;

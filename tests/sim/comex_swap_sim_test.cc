@@ -111,6 +111,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{swap_plant::age_of_last_wait, swap_weather::tasks},
                     std::pair{swap_plant::zeros_as_stored, swap_weather::sweeps},
                     std::pair{swap_plant::zeros_as_stored, swap_weather::gets},
+                    std::pair{swap_plant::hidden_left_out, swap_weather::gets},
+                    std::pair{swap_plant::hidden_left_out, swap_weather::strangers},
                     std::pair{swap_plant::lost_wakeups, swap_weather::sweeps},
                     std::pair{swap_plant::lost_wakeups, swap_weather::mixed}));
 

@@ -52,7 +52,9 @@ result<std::unique_ptr<agent>> agent::create(node_table &table,
     memories.push_back({rank.memory,
                         rank.stored,
                         created->objects_->file(uint32_t(memories.size())),
-                        std::move(rank.window)});
+                        std::move(rank.window),
+                        rank.cold,
+                        rank.left_out});
   created->mover_ = std::make_unique<page_mover>(
       created->objects_->queue(), std::move(memories), settings.mover, table.copies());
   created->counted_ns_ = table.time().now_ns();

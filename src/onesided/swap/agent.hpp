@@ -19,6 +19,7 @@ struct rank_memory {
   memory_file memory;
   page_bits stored;  // shared with the rank and all other processes of the node
   std::unique_ptr<memory_window> window = nullptr;
+  page_bits cold = {}, left_out = {};  // as in `swappable_memory`
 };
 
 struct agent_options {

@@ -386,6 +386,10 @@ void node_table::unpin(uint32_t target) noexcept {
     wake_agent();
 }
 
+bool node_table::has_left_out(uint32_t target) const noexcept {
+  return entry_for(target).has_left_out.load(relaxed);
+}
+
 page_request *node_table::requests_from(uint32_t origin) const noexcept {
   TND_ASSERT(origin < origin_count());
   return layout_->object_at<page_request>(layout::requests_offset(layout_->options.rank_count)) +
@@ -417,9 +421,12 @@ page_request *node_table::post(uint32_t origin,
   TND_ASSERT(!pages.empty() && pages.size() <= page_request::run_count_max);
   TND_ASSERT(target < rank_count());
   auto *const requests = requests_from(origin);
+  // Another thread of the process may post a request for a page that it has touched.
   auto *const slot =
-      std::find_if(requests, requests + requests_per_origin, [](const page_request &request) {
-        return request.current_stage.load(std::memory_order_acquire) == page_request::stage::unused;
+      std::find_if(requests, requests + requests_per_origin, [](page_request &request) {
+        auto expected = page_request::stage::unused;
+        return request.current_stage.compare_exchange_strong(expected,
+                                                             page_request::stage::claimed);
       });
   if (slot == requests + requests_per_origin)
     return nullptr;

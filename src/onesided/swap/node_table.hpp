@@ -50,8 +50,9 @@ struct node_counters {
   // Bytes that requests wrote while the rank was swapped out, and that were then written to the
   // store.
   std::atomic<uint64_t> bytes_written_back;
-  std::atomic<uint64_t> bytes_zero;  // bytes of zeros that left DRAM and were not written
-  std::atomic<uint64_t> move_ns;     // time in which at least one move was in progress
+  std::atomic<uint64_t> bytes_zero;      // bytes of zeros that left DRAM and were not written
+  std::atomic<uint64_t> bytes_left_out;  // bytes that ranks left in the store when swapped in
+  std::atomic<uint64_t> move_ns;         // time in which at least one move was in progress
   std::atomic<uint64_t> swaps_out, swaps_in;
   std::atomic<uint64_t> requests;       // for pages of swapped-out ranks
   std::atomic<uint64_t> beyond_budget;  // ranks admitted beyond the budget
@@ -75,7 +76,7 @@ struct alignas(64) page_request {
 
   static constexpr uint32_t no_copy = ~uint32_t{0};
 
-  enum class stage : uint32_t { unused, posted, accepted, granted, completed };
+  enum class stage : uint32_t { unused, claimed, posted, accepted, granted, completed };
 
   std::atomic<stage> current_stage;
   uint32_t origin, target;
@@ -180,6 +181,9 @@ class node_table {
   // and its pages must be requested. Never held across a wait.
   bool pin(uint32_t target) noexcept;
   void unpin(uint32_t target) noexcept;
+  // Some of the resident rank's pages may be only in the store: those whose bits in `left_out` are
+  // set. They must be requested. Valid while the rank is pinned.
+  bool has_left_out(uint32_t target) const noexcept;
 
   // Origins of requests: each rank and, with has_remote_origins, one more for each rank, which
   // stands for processes of other nodes that access the rank's memory. These are not woken: they
@@ -216,12 +220,14 @@ class node_table {
   // the store.
   struct move_result {
     uint64_t resident_size = 0, swapped_size = 0, moved_size = 0;
+    uint64_t left_out_size = 0;  // of a rank that was swapped in: bytes still in the store
   };
   void complete_move(const move_order &order, const move_result &result);
   // Returns a request whose target is swapped out. The agent brings its pages to the target's
   // memory, where they stay until is_complete(). Meanwhile the target may be swapped in and run. It
   // is not swapped out again before is_complete(), or before the request is granted with a copy.
-  // Requests for resident targets are granted by this call.
+  // Requests for resident targets are granted by this call, unless such a target has
+  // left out pages.
   page_request *next_request() noexcept;
   // Set `copy` before the call, where the pages are in a copy.
   void grant(page_request &request) noexcept;

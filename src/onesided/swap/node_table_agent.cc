@@ -32,16 +32,18 @@ page_request *node_table::next_request() noexcept {
             "damaged");
         return nullptr;
       }
-      if (pin(request->target)) {  // it is resident, or resident again
+      bool const is_resident = pin(request->target);  // or resident again
+      if (is_resident && !has_left_out(request->target)) {
         layout_->posted_count.fetch_sub(1);
         request->current_stage.store(page_request::stage::granted, std::memory_order_release);
         wake_origin(origin);
         continue;
       }
-      if (!is_swapped_out(state(request->target)))
+      if (!is_resident && !is_swapped_out(state(request->target)))
         continue;  // it is being moved
-      entry_for(request->target)
-          .gate.fetch_add(1);  // the target is not swapped out again before complete_request()
+      // The target is not swapped out, or not again, before complete_request().
+      if (!is_resident)
+        entry_for(request->target).gate.fetch_add(1);
       layout_->posted_count.fetch_sub(1);
       request->current_stage.store(page_request::stage::accepted, relaxed);
       layout_->next_origin = (origin + 1) % count;
@@ -95,11 +97,14 @@ void node_table::complete_move(const move_order &order, const move_result &resul
   entry.swapped_size.store(result.swapped_size, relaxed);
   if (order.dir == move_order::direction::swap_in) {
     counters.bytes_in.fetch_add(result.moved_size, relaxed);
+    counters.bytes_left_out.fetch_add(result.left_out_size, relaxed);
+    entry.has_left_out.store(result.left_out_size != 0, relaxed);
     counters.swaps_in.fetch_add(1, relaxed);
     entry.is_swapped_in.store(true, std::memory_order_release);
     wake(order.rank);
     return;  // the rank calls complete_swap_in()
   }
+  entry.has_left_out.store(false, relaxed);
   counters.bytes_out.fetch_add(result.moved_size, relaxed);
   counters.swaps_out.fetch_add(1, relaxed);
   set_state(order.rank, swapped);

@@ -19,6 +19,7 @@ struct alignas(64) node_table::rank_entry {
   std::atomic<bool> wants_to_run, is_prepared;
   std::atomic<bool> is_move_taken;  // the agent has received its move
   std::atomic<bool> is_swapped_in;
+  std::atomic<bool> has_left_out;  // changes while the gate is closed
   std::atomic<bool> is_yield_requested;
   std::atomic<int32_t> process_id, job_rank;
   std::atomic<uint64_t> resident_size, swapped_size, allocated, reserve, since_ns, admitted_ns;

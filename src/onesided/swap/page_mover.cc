@@ -19,7 +19,8 @@ namespace {
 constexpr uint32_t reserved_for_requests = 2;  // buffers that moves leave for requests
 // So few clean pages between others are moved along, because one operation is faster than two.
 constexpr uint32_t bridge_pages = 16;
-constexpr uint32_t drop_pages_max = 1024;  // at a time
+constexpr uint32_t left_out_pages_min = 64;  // shorter runs of cold pages are read with the others
+constexpr uint32_t drop_pages_max = 1024;    // at a time
 constexpr uint32_t grow_pages = 1024;
 constexpr uint32_t rounds_max = 8;  // until completions are polled again
 constexpr uint64_t drain_timeout_ns = 5'000'000'000;
@@ -117,6 +118,22 @@ void page_mover::begin(const move_order &order) {
   rank.epoch++;  // the cached pages belong to the process again
   TND_ASSERT(!failure_.empty() || cached_pages_ >= rank.resident_count);
   cached_pages_ -= rank.resident_count;
+  choose_left_out(rank);
+}
+
+// Pages in DRAM, or being read, are the process's again.
+void page_mover::choose_left_out(rank_space &rank) {
+  if (!rank.may_leave_out())
+    return;
+  TND_ASSERT(rank.find_left_out(0, rank.extent) == rank.extent);
+  rank.cold.for_each_run(true, rank.all_pages(), [&](page_run cold) {
+    for (uint32_t first = rank.find_unread(cold.first, cold.end()); first < cold.end();) {
+      uint32_t const end = rank.find_unread_end(first, cold.end());
+      if (end - first >= left_out_pages_min)
+        rank.left_out.set({first, end - first});
+      first = rank.find_unread(end, cold.end());
+    }
+  });
 }
 
 bool page_mover::poll(page_mover_events &events) {
@@ -224,6 +241,11 @@ void page_mover::install_pages(rank_space &rank, page_run pages, const std::byte
 void page_mover::mark_resident(rank_space &rank, page_run pages) {
   rank.resident->set(pages);
   rank.resident_count += pages.count;
+  if (rank.may_leave_out()) {
+    // Others access the pages as soon as they find the bits clear.
+    std::atomic_thread_fence(std::memory_order_release);
+    rank.left_out.clear(pages);
+  }
   if (rank.current_phase != phase::swapped_out)
     return;
   cached_pages_ += pages.count;
@@ -252,10 +274,13 @@ bool page_mover::advance(rank_space &rank) {
 
 // False: origins may still access its pages.
 bool page_mover::begin_swap_out(rank_space &rank) {
-  if (std::any_of(rank.requests.begin(), rank.requests.end(), [](auto &active) {
+  if (rank.busy_count != 0 ||
+      std::any_of(rank.requests.begin(), rank.requests.end(), [](auto &active) {
         return active.is_served && !active.is_copied();
       }))
     return false;
+  for (auto &active : rank.requests)
+    active.are_reads_posted = active.are_reads_posted && active.is_copied();
   rank.has_begun = true;
   rank.current_phase = phase::swapping_out;
   rank.resident->clear(rank.all_pages());
@@ -267,13 +292,24 @@ bool page_mover::begin_swap_out(rank_space &rank) {
   });
   if (code != status::ok)
     record_failure(code, "scanning", rank, rank.all_pages());
-  // Stored pages were read back before the process ran. A stored page that is not in memory was
-  // dropped by its owner.
-  rank.resident->for_each_run(
-      false, rank.all_pages(), [&](page_run pages) { rank.stored.clear(pages); });
+  forget_discarded(rank);
   if (rank.object_end < rank.extent)
     grow(rank);
   return true;
+}
+
+// Stored pages were read back before the process ran, or were left out. Any other stored page that
+// is not in memory was dropped by its owner.
+void page_mover::forget_discarded(rank_space &rank) {
+  rank.resident->for_each_run(false, rank.all_pages(), [&](page_run pages) {
+    for (uint32_t first = pages.first; first < pages.end();) {
+      uint32_t const end = rank.find_left_out(first, pages.end());
+      rank.stored.clear({first, end - first});
+      first = end == pages.end() ? end : rank.left_out.find(false, end, pages.end());
+    }
+  });
+  if (rank.may_leave_out())
+    rank.left_out.clear(rank.all_pages());
 }
 
 // File systems serialize writes beyond the end of a file, so extend the object first.
@@ -293,8 +329,12 @@ uint32_t page_mover::rank_space::find_unread(uint32_t position, uint32_t end) co
     if (next == end)
       return end;
     position = resident->find(false, next, end);
+    if (position != end && is_left_out(position))
+      position = left_out.find(false, position, end);
     if (position == end)
       return end;
+    if (resident->test(position))
+      continue;
     if (stored.test(position) && !in_flight->test(position))
       return position;
     if (stored.test(position))
@@ -305,6 +345,7 @@ uint32_t page_mover::rank_space::find_unread(uint32_t position, uint32_t end) co
 uint32_t page_mover::rank_space::find_unread_end(uint32_t first, uint32_t end) const noexcept {
   return std::min({stored.find(false, first, end),
                    resident->find(true, first, end),
+                   find_left_out(first, end),
                    in_flight->find(true, first, end)});
 }
 
@@ -444,7 +485,8 @@ bool page_mover::read_large(rank_space &rank, uint32_t first) {
     return false;
   bool const is_whole = rank.stored.find(false, first, block.end()) == block.end() &&
                         rank.resident->find(true, first, block.end()) == block.end() &&
-                        rank.in_flight->find(true, first, block.end()) == block.end();
+                        rank.in_flight->find(true, first, block.end()) == block.end() &&
+                        rank.find_left_out(first, block.end()) == block.end();
   if (!is_whole || !rank.window->make_large(block))
     return false;
   rank.in_flight->set(block);
@@ -472,6 +514,8 @@ bool page_mover::finish_move(rank_space &rank, page_mover_events &events) {
   node_table::move_result result{.moved_size = rank.moved_pages * page_size};
   (is_out ? result.swapped_size : result.resident_size) =
       uint64_t(is_out ? rank.stored.count_set(rank.all_pages()) : rank.resident_count) * page_size;
+  if (!is_out && rank.may_leave_out())
+    result.left_out_size = uint64_t{rank.left_out.count_set(rank.all_pages())} * page_size;
   events.moves.push_back({*rank.move, result});
   rank.move.reset();
   rank.epoch++;

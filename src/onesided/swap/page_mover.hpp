@@ -25,6 +25,12 @@ struct swappable_memory {
   page_bits stored;  // the object holds the current bytes of these pages
   seams::store_file object;
   std::unique_ptr<memory_window> window = nullptr;  // null: every page is copied with system calls
+  // Set by the process before it is swapped out: it does not expect to touch these pages. Views
+  // without pages: it expects to touch all.
+  page_bits cold = {};
+  // Set by the page mover when the process is swapped in, and cleared when a page was read: the
+  // page is only in the object.
+  page_bits left_out = {};
 };
 
 // Moves and requests that have completed.
@@ -43,7 +49,10 @@ struct page_mover_events {
 //
 // Swapping out writes the pages that are not stored, and drops all pages from DRAM. Swapping in
 // reads the pages that are stored and not in DRAM. Pages of zeros are not written, unless a few of
-// them lie between others. Like pages that were never touched, they are in neither place.
+// them lie between others. Like pages that were never touched, // place.
+//
+// Long runs of cold pages are left out when their process is swapped in, and stay in the object
+// until they are requested. The process's own touches cause such requests, too.
 //
 // A swapped-out process may have some pages in DRAM nevertheless, which were read for requests: the
 // cache. A page stays there while a request needs it. Afterwards trim() drops pages that were not
@@ -157,6 +166,7 @@ class page_mover {
 
   bool advance(rank_space &rank);
   bool begin_swap_out(rank_space &rank);
+  void forget_discarded(rank_space &rank);
   void grow(rank_space &rank);
   bool advance_swap_out(rank_space &rank);
   bool write_out(rank_space &rank, page_run pages);
@@ -165,6 +175,7 @@ class page_mover {
   void drop_zeros(rank_space &rank, page_run pages);
   bool write_back(rank_space &rank, page_run pages);
   bool advance_swap_in(rank_space &rank);
+  void choose_left_out(rank_space &rank);
   bool read_large(rank_space &rank, uint32_t first);
   void drop_large(rank_space &rank);
   bool finish_move(rank_space &rank, page_mover_events &events);
@@ -173,6 +184,8 @@ class page_mover {
   bool advance_request(rank_space &rank, active_request &active, page_mover_events &events);
   bool serve_copied(rank_space &rank, active_request &active, page_mover_events &events);
   bool serve_in_memory(rank_space &rank, active_request &active, page_mover_events &events);
+  bool serve_left_out(rank_space &rank, active_request &active, page_mover_events &events);
+  bool post_left_out_reads(rank_space &rank, page_run pages);
   static void mark_served(active_request &active, page_mover_events &events);
   bool begin_copy(rank_space &rank, active_request &active);
   bool advance_copy(rank_space &rank, active_request &active);

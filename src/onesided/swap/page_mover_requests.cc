@@ -166,25 +166,59 @@ bool page_mover::serve_copied(rank_space &rank, active_request &active, page_mov
 bool page_mover::serve_in_memory(rank_space &rank,
                                  active_request &active,
                                  page_mover_events &events) {
+  if (rank.current_phase == phase::resident)
+    return serve_left_out(rank, active, events);
   bool has_posted = false;
   auto const runs = active.request->pages();
-  if (rank.current_phase != phase::resident) {
-    if (!active.are_reads_posted) {
-      active.are_reads_posted = std::all_of(
-          runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
-      has_posted = active.are_reads_posted;
-    }
-    if (!std::all_of(
-            runs.begin(), runs.end(), [&](page_run pages) { return are_resident(rank, pages); }))
-      return has_posted;
-    for (auto const &pages : runs) {
-      rank.recently_used->set(pages);
-      // Pages that were never touched will be now.
-      rank.resident->for_each_run(
-          false, pages, [&](page_run new_pages) { mark_resident(rank, new_pages); });
-    }
+  if (!active.are_reads_posted) {
+    active.are_reads_posted = std::all_of(
+        runs.begin(), runs.end(), [&](page_run pages) { return post_reads(rank, pages); });
+    has_posted = active.are_reads_posted;
+  }
+  if (!std::all_of(
+          runs.begin(), runs.end(), [&](page_run pages) { return are_resident(rank, pages); }))
+    return has_posted;
+  for (auto const &pages : runs) {
+    rank.recently_used->set(pages);
+    // Pages that were never touched will be now.
+    rank.resident->for_each_run(
+        false, pages, [&](page_run new_pages) { mark_resident(rank, new_pages); });
   }
   mark_served(active, events);
+  return true;
+}
+
+// The process is running, or waits. Its other pages are in its memory.
+bool page_mover::serve_left_out(rank_space &rank,
+                                active_request &active,
+                                page_mover_events &events) {
+  bool has_posted = false;
+  auto const runs = active.request->pages();
+  if (!active.are_reads_posted) {
+    active.are_reads_posted = std::all_of(
+        runs.begin(), runs.end(), [&](page_run pages) { return post_left_out_reads(rank, pages); });
+    has_posted = active.are_reads_posted;
+  }
+  bool const are_in_memory = std::all_of(runs.begin(), runs.end(), [&](page_run pages) {
+    return rank.find_left_out(pages.first, pages.end()) == pages.end();
+  });
+  if (!are_in_memory)
+    return has_posted;
+  mark_served(active, events);
+  return true;
+}
+
+// False: some reads could not be posted yet.
+bool page_mover::post_left_out_reads(rank_space &rank, page_run pages) {
+  uint32_t first = rank.find_left_out(pages.first, pages.end());
+  while (first < pages.end()) {
+    uint32_t const end = std::min(rank.left_out.find(false, first, pages.end()),
+                                  rank.in_flight->find(true, first, pages.end()));
+    if (end > first && !read(rank, {first, end - first}, purpose::serve))
+      return false;
+    rank.in_flight->set({first, end - first});
+    first = rank.find_left_out(std::max(end, first + 1), pages.end());
+  }
   return true;
 }
 

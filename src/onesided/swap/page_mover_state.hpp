@@ -60,6 +60,8 @@ struct page_mover::rank_space {
       : index{index_},
         memory{source.memory},
         stored{source.stored},
+        cold{source.cold},
+        left_out{source.left_out},
         object{source.object},
         window{std::move(source.window)},
         resident{page_count},
@@ -68,7 +70,7 @@ struct page_mover::rank_space {
 
   uint32_t const index;
   memory_file const memory;
-  page_bits stored;
+  page_bits stored, cold, left_out;
   seams::store_file const object;
   std::unique_ptr<memory_window> window;
 
@@ -92,6 +94,16 @@ struct page_mover::rank_space {
 
   page_run all_pages() const noexcept {
     return {0, extent};
+  }
+  bool may_leave_out() const noexcept {
+    return left_out.page_count() != 0;
+  }
+  bool is_left_out(uint32_t page) const noexcept {
+    return may_leave_out() && left_out.test(page);
+  }
+  // The first page of [first, end) that is left out.
+  uint32_t find_left_out(uint32_t first, uint32_t end) const noexcept {
+    return may_leave_out() ? left_out.find(true, first, end) : end;
   }
   bool is_large(uint32_t page) const noexcept {
     return window != nullptr && window->is_large(page);

@@ -80,8 +80,18 @@ struct mover_test : testing::Test {
         std::vector<page_bits::word>(page_bits::word_count(page_count));
     std::vector<uint64_t> model = std::vector<uint64_t>(page_count);
     std::vector<bool> was_zeroed = std::vector<bool>(page_count);
+    std::vector<page_bits::word> cold_words =
+        std::vector<page_bits::word>(page_bits::word_count(page_count));
+    std::vector<page_bits::word> left_out_words =
+        std::vector<page_bits::word>(page_bits::word_count(page_count));
     bool is_resident = true, is_moving = false;
 
+    page_bits cold() {
+      return {cold_words.data(), page_count};
+    }
+    page_bits left_out() {
+      return {left_out_words.data(), page_count};
+    }
     page_bits stored() {
       return {words.data(), page_count};
     }
@@ -117,7 +127,9 @@ struct mover_test : testing::Test {
       memories.push_back({memory,
                           ranks[i]->stored(),
                           i,
-                          has_windows ? std::move(memory_window::open(memory)).value() : nullptr});
+                          has_windows ? std::move(memory_window::open(memory)).value() : nullptr,
+                          ranks[i]->cold(),
+                          ranks[i]->left_out()});
     }
     copies.resize(copy_count * node_table::copy_size);
     tested.emplace(
@@ -142,7 +154,8 @@ struct mover_test : testing::Test {
   }
   void check(uint32_t index) {
     for (uint32_t page = 0; page < page_count; page++) {
-      ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
+      if (!ranks[index]->left_out().test(page))
+        ASSERT_EQ(ranks[index]->read(page), ranks[index]->model[page]) << page;
     }
   }
 
@@ -218,6 +231,51 @@ TEST_F(mover_test, pages_that_were_never_touched_stay_nowhere) {
   move(0, move_order::direction::swap_in);
   EXPECT_EQ(ranks[0]->present(), 2u);
   check(0);
+}
+
+// Pages 100 to 999 are cold. What the process and others touch of them comes by requests, and
+// leaves with the process.
+TEST_F(mover_test, cold_pages_stay_in_the_store) {
+  for (bool const has_windows : {false, true}) {
+    ranks.clear();
+    start(1, 1, has_windows);
+    auto &owner = *ranks[0];
+    for (uint32_t page = 0; page < 1200; page++)
+      owner.write(page, page + 1);
+    move(0, move_order::direction::swap_out);
+    owner.cold().set({100, 900});
+    owner.cold().set({1100, 63});  // too few to be worth a request
+    move(0, move_order::direction::swap_in);
+    EXPECT_EQ(last.left_out_size, 900 * page_size);
+    EXPECT_EQ(last.moved_size, 300 * page_size);
+    EXPECT_EQ(owner.present(), 300u);
+    EXPECT_EQ(owner.left_out().count_set(), 900u);
+    check(0);
+    page_request wanted{};
+    fill_request(wanted, 0, {{90, 20}, {500, 3}});
+    tested->serve(wanted);
+    for (int i = 0; i < 1000 && events.served.empty(); i++)
+      poll();
+    ASSERT_EQ(events.served.size(), 1u);
+    EXPECT_EQ(owner.left_out().count_set(), 887u);
+    owner.write(501, 9);
+    wanted.current_stage = page_request::stage::completed;
+    poll();
+    EXPECT_EQ(events.released.size(), 1u);
+    check(0);
+    events.released.clear();
+    events.served.clear();
+    owner.cold().clear({0, page_count});
+    queue->written = 0;
+    move(0, move_order::direction::swap_out);
+    EXPECT_EQ(queue->written, page_size);
+    EXPECT_EQ(last.swapped_size, 1200 * page_size);
+    EXPECT_EQ(owner.left_out().count_set(), 0u);
+    move(0, move_order::direction::swap_in);
+    EXPECT_EQ(last.left_out_size, 0u);
+    EXPECT_EQ(owner.present(), 1200u);
+    check(0);
+  }
 }
 
 // 1,000 of 1,004 pages are zeros again. Few zeros between others are written along, and are not
@@ -492,6 +550,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
                          size = std::min<uint32_t>(random() % 300, page_count - first);
           bool const are_zeros = random() % 4 == 0;
           for (uint32_t page = first; page < first + size; page++) {
+            if (owner.left_out().test(page))
+              continue;
             owner.write(page, are_zeros && random() % 16 != 0 ? 0 : value++);
           }
         }
@@ -500,6 +560,9 @@ TEST_P(mover_random, memory_is_what_was_written) {
         if (!owner.is_moving && random() % 4 == 0) {
           if (owner.is_resident)
             check(index);
+          owner.cold().clear({0, page_count});
+          for (uint32_t first = random() % 200; first + 300 < page_count; first += 400)
+            owner.cold().set({first, random() % 300});
           tested->begin(
               {owner.is_resident ? move_order::direction::swap_out : move_order::direction::swap_in,
                index});
@@ -508,7 +571,8 @@ TEST_P(mover_random, memory_is_what_was_written) {
         break;
       case 2:
       case 3:
-        if ((!owner.is_resident || owner.is_moving) && requests.size() < 6) {
+        if ((!owner.is_resident || owner.is_moving || owner.left_out().count_set() != 0) &&
+            requests.size() < 6) {
           requests.push_back(std::make_unique<issued_request>());
           auto &request = requests.back()->request;
           request.current_stage = page_request::stage::accepted;

@@ -101,8 +101,9 @@ uint64_t fitting_size(uint64_t begin, uint64_t size, uint32_t pages, uint32_t un
 
 page_request_queue::page_request_queue(node_table &table,
                                        uint32_t origin,
-                                       std::span<page_bits> stored)
-    : table_{table}, origin_{origin}, stored_{stored} {
+                                       std::span<page_bits> stored,
+                                       std::span<page_bits> left_out)
+    : table_{table}, origin_{origin}, stored_{stored}, left_out_{left_out} {
   TND_ASSERT(origin < table.origin_count());
   auto const &options = table.options();
   uint64_t const running = std::min(table.rank_count(), options.slots + 2),
@@ -113,6 +114,18 @@ page_request_queue::page_request_queue(node_table &table,
 }
 
 page_request_queue::~page_request_queue() = default;
+
+bool page_request_queue::are_in_memory(uint32_t target,
+                                       std::span<const extent> extents) const noexcept {
+  TND_ASSERT(target < left_out_.size());
+  bool const are_in =
+      !extents.empty() && std::all_of(extents.begin(), extents.end(), [&](const extent &range) {
+        page_run const pages = pages_of(range.offset, range.size);
+        return left_out_[target].find(true, pages.first, pages.end()) == pages.end();
+      });
+  std::atomic_thread_fence(std::memory_order_acquire);  // before the pages are accessed
+  return are_in;
+}
 
 void page_request_queue::mark_written(uint32_t target, std::span<const extent> extents) noexcept {
   TND_ASSERT(target < stored_.size());

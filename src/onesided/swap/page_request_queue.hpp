@@ -37,11 +37,16 @@ struct page_access {
 // Thread safety: one thread at a time.
 class page_request_queue {
  public:
-  // `stored`: bits of all ranks. The table and the bits outlive the queue.
-  page_request_queue(node_table &table, uint32_t origin, std::span<page_bits> stored);
+  // `stored`, `left_out`: bits of all ranks; without the latter, no rank leaves pages out. The
+  // table and the bits outlive the queue.
+  page_request_queue(node_table &table,
+                     uint32_t origin,
+                     std::span<page_bits> stored,
+                     std::span<page_bits> left_out = {});
   ~page_request_queue();
 
-  // A short access to resident memory. True: `access` has run. False: nothing has happened.
+  // A short access to resident memory. True: `access` has run. False: nothing has happened. Without
+  // extents nothing is known of the pages: the access is refused where the target left out some.
   template <class Access>
   bool try_direct(uint32_t target,
                   bool is_writing,
@@ -49,6 +54,10 @@ class page_request_queue {
                   Access &&access) {
     if (!table_.pin(target))
       return false;
+    if (table_.has_left_out(target) && !are_in_memory(target, extents)) [[unlikely]] {
+      table_.unpin(target);
+      return false;
+    }
     access();
     if (is_writing)
       mark_written(target, extents);
@@ -69,6 +78,7 @@ class page_request_queue {
   struct pending_access;
   struct request_plan;
 
+  bool are_in_memory(uint32_t target, std::span<const extent> extents) const noexcept;
   void mark_written(uint32_t target, std::span<const extent> extents) noexcept;
   request_plan plan_next(const pending_access &pending) const;
   bool post_next(pending_access &pending);
@@ -79,7 +89,7 @@ class page_request_queue {
 
   node_table &table_;
   uint32_t const origin_;
-  std::span<page_bits> stored_;
+  std::span<page_bits> stored_, left_out_;
   // Pages that may be requested at a time. Requests of all running ranks, and of some that wait for
   // pages, then fit into the cache. Processes of other nodes get the same number.
   uint32_t window_pages_ = 0, pages_outstanding_ = 0;

@@ -17,12 +17,14 @@ constexpr uint64_t ready_poll_ns = 30'000;
 residency::residency(node_table &table,
                      uint32_t rank,
                      std::span<page_bits> stored,
-                     memory_hooks memory)
+                     memory_hooks memory,
+                     std::span<page_bits> left_out)
     : table_{table},
       rank_{rank},
       stored_{stored},
+      left_out_{left_out},
       memory_{std::move(memory)},
-      page_requests_{table, rank, stored} {
+      page_requests_{table, rank, stored, left_out} {
   TND_ASSERT(rank < stored.size());
   TND_ASSERT(memory_.collect != nullptr && memory_.arm != nullptr);
   TND_ASSERT(memory_.resident_size != nullptr);
@@ -63,6 +65,7 @@ void residency::prepare_swap_out() {
   if (!table_.should_prepare(rank_))
     return;
   memory_.collect();
+  find_cold();
   table_.set_resident_size(rank_, memory_.resident_size());
   table_.set_prepared(rank_);
 }

@@ -28,6 +28,13 @@ class demand_pager {
   // other threads make meanwhile, too. Waiting threads continue after grant_all().
   virtual void arm() = 0;
   virtual void grant_all() = 0;
+  // Faults of left out pages can be handled. arm() begins to report those of the pages whose bits
+  // in `left_out` are set then.
+  virtual bool can_leave_out() {
+    return false;
+  }
+  // Threads that wait for these pages, which were left out and are in DRAM now, continue.
+  virtual void resume(page_run) {}
 };
 
 // What a process does with its own memory; see written_pages.hpp.
@@ -38,13 +45,22 @@ struct memory_hooks {
   std::function<void()> arm;                // watches for writes, after all pages were read back
   std::function<uint64_t()> resident_size;  // bytes in DRAM
   demand_pager *pager = nullptr;            // null: this process never runs while it is swapped out
+  // Sets the bits in `cold` of pages that the process did not touch lately; may be empty. It
+  // follows `collect`.
+  std::function<void()> find_cold = {};
+  page_bits cold = {};  // of this process
 };
 
 // Thread safety: one thread at a time, except where noted.
 class residency {
  public:
   // `stored`: bits of all ranks. The table and the bits outlive this object.
-  residency(node_table &table, uint32_t rank, std::span<page_bits> stored, memory_hooks memory);
+  // `left_out`: the same; without it, processes leave no pages out.
+  residency(node_table &table,
+            uint32_t rank,
+            std::span<page_bits> stored,
+            memory_hooks memory,
+            std::span<page_bits> left_out = {});
 
   // Called before and after everything else. start() returns when the process runs.
   status start(int32_t process_id);
@@ -82,6 +98,9 @@ class residency {
   // A thread waits for this page of the process. Called by one thread, which touches no swappable
   // memory itself.
   status handle_fault(uint32_t page);
+  // Reads those of these pages that were left out when this process was swapped in. Called before
+  // their memory is freed, for example. Any thread that may wait.
+  status read_left_out(page_run pages);
 
   // For calls that programs repeat without ever waiting: yields if the scheduler requests it.
   // Cheap.
@@ -138,15 +157,21 @@ class residency {
   bool end_nonresident();
   void return_loaned_pages() TND_REQUIRES(nonresident_mutex_);
   void learn(uint64_t resident_size);
+  void find_cold();
   struct page_loan;
   page_loan *find_loan(uint32_t page) TND_REQUIRES(nonresident_mutex_);
   // Null: all pages should be swapped in instead.
   page_request *request_group(uint32_t page) TND_REQUIRES(nonresident_mutex_);
   status await_grant(const page_request &request);
+  status read_left_out_locked(page_run pages) TND_REQUIRES(nonresident_mutex_);
+  status handle_left_out(uint32_t page) TND_REQUIRES(nonresident_mutex_);
+  bool leaves_out() const noexcept {
+    return !left_out_.empty() && left_out_[rank_].page_count() != 0;
+  }
 
   node_table &table_;
   uint32_t const rank_;
-  std::span<page_bits> stored_;
+  std::span<page_bits> stored_, left_out_;
   memory_hooks memory_;
   uint32_t depth_ = 0;
   page_request_queue page_requests_;
@@ -163,6 +188,9 @@ class residency {
   residency_predictor predictor_ TND_GUARDED_BY(nonresident_mutex_);
   bool was_restored_ TND_GUARDED_BY(nonresident_mutex_) = false;
   std::vector<page_loan> loaned_pages_ TND_GUARDED_BY(nonresident_mutex_);
+  // The pages that the last fault of a left out page has read. A fault behind them reads twice as
+  // many.
+  page_run last_read_ TND_GUARDED_BY(nonresident_mutex_);
 
   // All pages were needed since they were swapped in; set by any thread.
   std::atomic<bool> needs_all_pages_{false};

@@ -8,6 +8,8 @@ namespace tanada::onesided::swap {
 namespace {
 
 constexpr uint32_t group_pages = 8;  // pages that are read together with the touched one
+// The same of left out pages: at first, and at most.
+constexpr uint32_t left_out_group_pages = 16, left_out_group_max = page_request::page_count_max;
 constexpr size_t loan_count_max =
     8;  // groups that are read on demand before all pages are swapped in
 // Bytes that a working process touches in a nanosecond. A process that ran for less time than its
@@ -64,6 +66,8 @@ void residency::return_loaned_pages() {
     for (uint32_t const page : loan.pages) {
       memory_.pager->revoke(page);
       stored_[rank_].clear({page, 1});
+      if (leaves_out())
+        memory_.cold.clear({page, 1});
     }
     table_.complete_request(*loan.request);
   }
@@ -103,8 +107,12 @@ void residency::disable_nonresident() {
     return;
   lock_guard const lock{nonresident_mutex_};
   may_be_nonresident_ = false;
+  if (leaves_out())
+    memory_.cold.clear({0, memory_.cold.page_count()});
   if (is_nonresident())
     (void)restore_locked();  // the node table has failed, which the next wait reports
+  if (leaves_out())
+    (void)read_left_out_locked({0, left_out_[rank_].page_count()});  // the same
 }
 
 residency::page_loan *residency::find_loan(uint32_t page) {
@@ -144,7 +152,7 @@ status residency::await_grant(const page_request &request) {
 status residency::handle_fault(uint32_t page) {
   lock_guard const lock{nonresident_mutex_};
   if (!is_nonresident())
-    return status::ok;
+    return leaves_out() ? handle_left_out(page) : status::ok;
   page_loan *loan = find_loan(page);
   if (loan == nullptr) {
     page_request *const request = request_group(page);
@@ -160,6 +168,61 @@ status residency::handle_fault(uint32_t page) {
     return status::ok;
   table_.fail(last_message().c_str());
   return table_.report_failure();
+}
+
+// Called while the rank waits to be swapped out, after `collect`.
+void residency::find_cold() {
+  if (!leaves_out() || !memory_.find_cold)
+    return;
+  lock_guard const lock{nonresident_mutex_};
+  if (may_be_nonresident_ && memory_.pager->can_leave_out())
+    memory_.find_cold();
+  else
+    memory_.cold.clear({0, memory_.cold.page_count()});
+}
+
+status residency::handle_left_out(uint32_t page) {
+  TND_ASSERT(nonresident_mutex_.is_held());
+  auto const &left_out = left_out_[rank_];
+  if (!left_out.test(page))
+    return memory_.pager->grant(page);  // another request has read it, or it was never touched
+  bool const is_stream = last_read_.count != 0 && page == last_read_.end();
+  uint32_t const count =
+      is_stream ? std::min(2 * last_read_.count, left_out_group_max) : left_out_group_pages;
+  uint32_t const first = is_stream ? page : page / left_out_group_pages * left_out_group_pages;
+  uint32_t const end = std::min(first + count, left_out.page_count());
+  last_read_ = {first, end - first};
+  return read_left_out_locked(last_read_);
+}
+
+status residency::read_left_out(page_run pages) {
+  lock_guard const lock{nonresident_mutex_};
+  return leaves_out() && !is_nonresident() ? read_left_out_locked(pages) : status::ok;
+}
+
+// Threads that touch the pages meanwhile wait for them, or for the mutex.
+status residency::read_left_out_locked(page_run pages) {
+  TND_ASSERT(nonresident_mutex_.is_held());
+  auto const &left_out = left_out_[rank_];
+  for (uint32_t first = left_out.find(true, pages.first, pages.end()); first < pages.end();) {
+    uint32_t const limit = std::min(first + left_out_group_max, pages.end());
+    page_run const run{first, left_out.find(false, first, limit) - first};
+    if (run.count != 0) {
+      page_request *request = table_.post(rank_, rank_, {&run, 1});
+      while (request == nullptr && table_.failure() == nullptr) {
+        table_.sleep(rank_, sleep_ns);
+        request = table_.post(rank_, rank_, {&run, 1});
+      }
+      if (request == nullptr)
+        return table_.report_failure();
+      TND_TRY(await_grant(*request));
+      table_.complete_request(*request);
+      if (memory_.pager != nullptr)
+        memory_.pager->resume(run);
+    }
+    first = left_out.find(true, run.end(), pages.end());
+  }
+  return status::ok;
 }
 
 }  // namespace tanada::onesided::swap

@@ -29,11 +29,13 @@ userfault_pager::userfault_pager(written_pages &written,
                                  std::span<std::byte> memory,
                                  page_bits stored,
                                  std::function<status(uint32_t)> handle_fault,
-                                 std::function<void()> on_failure)
+                                 std::function<void()> on_failure,
+                                 page_bits left_out)
     : written_{written},
       faults_{written.fault_descriptor()},
       memory_{memory},
       stored_{stored},
+      left_out_{left_out},
       handle_fault_{std::move(handle_fault)},
       on_failure_{std::move(on_failure)} {
   TND_ASSERT(faults_ >= 0);
@@ -61,21 +63,35 @@ void userfault_pager::unwatch() {
   (void)ioctl(faults_, UFFDIO_UNREGISTER, &range);
 }
 
-// A thread that has touched a page since the last watch faults again.
-bool userfault_pager::watch() {
+bool userfault_pager::start() {
   if (!written_.is_exact())
     return false;
-  if (!thread_.joinable()) {
-    if (events_.ready() != status::ok ||
-        events_.add(faults_, 0, {.to_receive = true}) != status::ok)
-      return false;
-    // A failure is harmless, because the thread also polls.
-    (void)events_.add(stop_waker_.descriptor(), 1, {.to_receive = true});
-    seams::signals_blocked const blocked;
-    thread_ = std::thread{[this] {
-      run();
-    }};
-  }
+  if (thread_.joinable())
+    return true;
+  if (events_.ready() != status::ok || events_.add(faults_, 0, {.to_receive = true}) != status::ok)
+    return false;
+  // A failure is harmless, because the thread also polls.
+  (void)events_.add(stop_waker_.descriptor(), 1, {.to_receive = true});
+  seams::signals_blocked const blocked;
+  thread_ = std::thread{[this] {
+    run();
+  }};
+  return true;
+}
+
+bool userfault_pager::can_leave_out() {
+  return start();
+}
+
+void userfault_pager::resume(page_run pages) {
+  wake(pages);
+}
+
+// A thread that has touched a page since the last watch faults again.
+bool userfault_pager::watch() {
+  if (!start())
+    return false;
+  watched_left_out_.clear();
   uffdio_register range{};
   range.range = {reinterpret_cast<uintptr_t>(memory_.data()),
                  memory_.size() / page_size * page_size};
@@ -125,10 +141,35 @@ void userfault_pager::revoke(uint32_t page) {
   (void)madvise(memory_.data() + pages.offset(), pages.size(), MADV_DONTNEED);
 }
 
+// Without these faults the process would find zeros in the pages, so it must not go on.
+void userfault_pager::watch_left_out() {
+  if (!is_watching_) {
+    for (page_run const pages : watched_left_out_)
+      written_.unwatch_touches(pages);
+  }
+  watched_left_out_.clear();
+  if (left_out_.page_count() == 0)
+    return;
+  left_out_.for_each_run(true, {0, left_out_.page_count()}, [&](page_run pages) {
+    watched_left_out_.push_back(pages);
+    if (written_.watch_touches(pages))
+      return;
+    (void)fail(status{-errno},
+               "touches of {} bytes of swappable memory cannot be watched: {}; set "
+               "TND_COMEX_WHOLE=1",
+               pages.size(),
+               std::strerror(errno));
+    on_failure_();
+  });
+}
+
 void userfault_pager::arm() {
+  watch_left_out();
   if (!is_watching_)
     return written_.arm(stored_, stored_.page_count());
   if (!written_.watch_writes()) {
+    if (!watched_left_out_.empty())
+      on_failure_();
     unwatch();
     return stored_.clear({0, stored_.page_count()});
   }

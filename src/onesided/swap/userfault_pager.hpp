@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "onesided/swap/residency.hpp"
 #include "onesided/swap/written_pages.hpp"
@@ -31,7 +32,8 @@ class userfault_pager final : public demand_pager {
                   std::span<std::byte> memory,
                   page_bits stored,
                   std::function<status(uint32_t)> handle_fault,
-                  std::function<void()> on_failure);
+                  std::function<void()> on_failure,
+                  page_bits left_out = {});
   ~userfault_pager() override;
 
   bool watch() override;
@@ -39,16 +41,21 @@ class userfault_pager final : public demand_pager {
   void revoke(uint32_t page) override;
   void arm() override;
   void grant_all() override;
+  bool can_leave_out() override;
+  void resume(page_run pages) override;
 
  private:
   void wake(page_run pages);
   void unwatch();
+  bool start();
+  void watch_left_out();
   void run();
 
   written_pages &written_;
   int const faults_;
   std::span<std::byte> const memory_;
-  page_bits stored_;
+  page_bits stored_, left_out_;
+  std::vector<page_run> watched_left_out_;
   std::function<status(uint32_t)> const handle_fault_;
   std::function<void()> const on_failure_;
   bool is_watching_ = false;

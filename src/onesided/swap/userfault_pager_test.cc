@@ -33,7 +33,9 @@ struct userfault_pager_test : testing::Test {
         std::span{mapped, count * page_size},
         stored,
         [this](uint32_t page) { return handle_fault(page); },
-        [] { FAIL(); });
+        [] { FAIL(); },
+        left_out);
+    written->set_left_out(left_out);
   }
   void TearDown() override {
     faults.reset();
@@ -56,6 +58,11 @@ struct userfault_pager_test : testing::Test {
       return faults->grant(page);
     if (!is_present)
       bring(page);
+    if (left_out.test(page)) {
+      left_out.clear({page, 1});
+      faults->resume({page, 1});
+      return status::ok;
+    }
     return faults->grant(page);
   }
   std::multiset<uint32_t> touches() {
@@ -72,6 +79,9 @@ struct userfault_pager_test : testing::Test {
   std::unique_ptr<written_pages> written;
   std::vector<page_bits::word> words = std::vector<page_bits::word>(page_bits::word_count(count));
   page_bits stored{words.data(), count};
+  std::vector<page_bits::word> left_out_words =
+      std::vector<page_bits::word>(page_bits::word_count(count));
+  page_bits left_out{left_out_words.data(), count};
   std::mutex mutex;
   std::multiset<uint32_t> faults_seen;
   std::atomic<bool> is_present{false};
@@ -192,6 +202,39 @@ TEST_F(userfault_pager_test, blocks_that_are_always_written_come_when_they_are_t
   pager.reset();
   watch.reset();
   munmap(mapped_bytes, more * page_size);
+}
+
+TEST_F(userfault_pager_test, left_out_pages_come_when_they_are_touched_and_their_writes_are_known) {
+  ASSERT_TRUE(faults->can_leave_out());
+  for (int round = 0; round < 3; round++) {
+    // The second round follows a time without its memory.
+    if (round == 1)
+      ASSERT_TRUE(faults->watch());
+    ASSERT_EQ(madvise(mapped, count * page_size, MADV_REMOVE), 0);
+    for (uint32_t page = 0; page < 64; page++)
+      bring(page);
+    stored.set({0, 128});
+    left_out.set({64, 64});
+    faults->arm();
+    faults->grant_all();
+    EXPECT_EQ(word(3), 3u);
+    EXPECT_EQ(word(70), 70u);
+    word(71) = 1;
+    int ends[2];
+    ASSERT_EQ(pipe(ends), 0);
+    EXPECT_EQ(write(ends[1], mapped + 72 * page_size, 4), 4);  // the system touches it
+    for (int const descriptor : ends)
+      close(descriptor);
+    EXPECT_EQ(touches(), (std::multiset<uint32_t>{70, 71, 72}));
+    faults_seen.clear();
+    EXPECT_EQ(word(210), 0u);
+    EXPECT_TRUE(touches().empty());
+    written->collect(stored, count);
+    EXPECT_TRUE(stored.test(70) && stored.test(72) && stored.test(100));
+    EXPECT_FALSE(stored.test(71));
+    EXPECT_EQ(left_out.count_set(), 61u);
+    left_out.clear({0, count});
+  }
 }
 
 }  // namespace

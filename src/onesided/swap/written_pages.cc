@@ -215,20 +215,21 @@ status written_pages::protect(page_run pages) {
 void written_pages::arm(page_bits stored, uint32_t page_count) {
   TND_ASSERT(page_count <= stored.page_count() && page_count <= memory_.size() / page_size);
   if (!is_exact())
-    return stored.clear({0, page_count});
+    return clear_stored(stored, page_count);
+  has_scanned_touches_ = false;
   size_t const block_count = (size_t(page_count) + block_pages - 1) / block_pages;
   if (histories_.size() < block_count)
     histories_.resize(block_count);
   retry_unwatched(block_count);
   if (!is_exact())
-    return stored.clear({0, page_count});
+    return clear_stored(stored, page_count);
   for_each_run(
       block_count,
       [&](size_t i) { return is_full(histories_[i]); },
       [&](page_run blocks) { stored.clear(pages_in(blocks, page_count)); });
   protect_stored(stored, page_count);
   if (!is_exact())
-    stored.clear({0, page_count});
+    clear_stored(stored, page_count);
 }
 
 // Watches blocks again that were not watched for long enough.
@@ -272,7 +273,7 @@ void written_pages::arm_among_others(page_bits stored, uint32_t page_count) {
 void written_pages::collect(page_bits stored, uint32_t page_count) {
   TND_ASSERT(page_count <= stored.page_count() && page_count <= memory_.size() / page_size);
   if (!is_exact())
-    return stored.clear({0, page_count});
+    return clear_stored(stored, page_count);
   scan(category_written, stored, page_count);
   if (is_exact())
     learn({armed_.data(),
@@ -300,7 +301,7 @@ void written_pages::scan(uint64_t category, page_bits stored, uint32_t page_coun
       continue;
     if (region_count < 0) {
       disable(status{-errno}, "PAGEMAP_SCAN");
-      return stored.clear({0, page_count});
+      return clear_stored(stored, page_count);
     }
     for (int i = 0; i < region_count; i++) {
       auto const &region = regions[size_t(i)];
@@ -345,6 +346,9 @@ void written_pages::learn(page_bits armed, page_bits stored, uint32_t page_count
                                  armed.page_count() / size_t{block_pages}});
   auto const becomes_full = [&](size_t i) {
     page_run const block = pages_in({uint32_t(i), 1}, page_count);
+    if (left_out_.page_count() != 0 &&
+        left_out_.find(true, block.first, block.end()) != block.end())
+      return false;  // touches of its left out pages are watched
     return learn_block(histories_[i], armed.count_set(block), stored.count_set(block));
   };
   uint32_t unwatched_runs = count_unwatched_runs();
@@ -355,6 +359,63 @@ void written_pages::learn(page_bits armed, page_bits stored, uint32_t page_count
       stop_watching(blocks);
   });
   armed.clear({0, armed.page_count()});  // a second call without arm() in between learns nothing
+}
+
+// All pages count as written, except those that are not in memory.
+void written_pages::clear_stored(page_bits stored, uint32_t page_count) const noexcept {
+  if (left_out_.page_count() == 0)
+    return stored.clear({0, page_count});
+  left_out_.for_each_run(false, {0, page_count}, [&](page_run pages) { stored.clear(pages); });
+}
+
+void written_pages::find_cold(page_bits cold, page_bits stored, uint32_t page_count) {
+  TND_ASSERT(page_count <= cold.page_count() && page_count <= stored.page_count());
+  size_t const words = page_bits::word_count(page_count);
+  if (untouched_.size() != words) {
+    untouched_ = std::vector<page_bits::word>(words);
+    untouched_before_ = std::vector<page_bits::word>(words);
+  }
+  if (!std::exchange(has_scanned_touches_, true))
+    std::swap(untouched_, untouched_before_);
+  page_bits const before{untouched_before_.data(), page_count};
+  page_bits const untouched{untouched_.data(), page_count};
+  cold.clear({0, page_count});
+  find_untouched(untouched, page_count);
+  untouched.for_each_run(true, {0, page_count}, [&](page_run pages) {
+    before.for_each_run(true, pages, [&](page_run both) {
+      stored.for_each_run(true, both, [&](page_run run) { cold.set(run); });
+    });
+  });
+}
+
+void written_pages::find_untouched(page_bits untouched, uint32_t page_count) {
+  untouched.set({0, page_count});
+  if (is_exact())
+    scan(category_present, untouched, page_count);
+  if (!is_exact())
+    return untouched.clear({0, page_count});
+  // Pages of blocks that are not watched count as written when the process returns.
+  for (size_t i = 0; i < histories_.size(); i++) {
+    if (is_full(histories_[i]) || histories_[i].is_unwatched)
+      untouched.clear(pages_in({uint32_t(i), 1}, page_count));
+  }
+}
+
+bool written_pages::watch_touches(page_run pages) noexcept {
+  uffdio_register range{};
+  range.range = {reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
+  range.mode = UFFDIO_REGISTER_MODE_WP | UFFDIO_REGISTER_MODE_MISSING;
+  return sees_faults_ && ioctl(faults_, UFFDIO_REGISTER, &range) == 0;
+}
+
+// The kernel does not take a part of the modes away: begin again.
+void written_pages::unwatch_touches(page_run pages) noexcept {
+  uffdio_register range{};
+  range.range = {reinterpret_cast<uintptr_t>(memory_.data()) + pages.offset(), pages.size()};
+  range.mode = UFFDIO_REGISTER_MODE_WP;
+  (void)ioctl(faults_, UFFDIO_UNREGISTER, &range.range);
+  if (ioctl(faults_, UFFDIO_REGISTER, &range) != 0)
+    disable(status{-errno}, "userfaultfd");
 }
 
 }  // namespace tanada::onesided::swap

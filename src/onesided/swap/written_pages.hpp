@@ -68,6 +68,19 @@ class written_pages {
   // Clears the bits of the pages that were written since arm().
   void collect(page_bits stored, uint32_t page_count);
 
+  // After collect(): sets the bits of the stored pages that the process has touched neither since
+  // arm() nor between the two calls of arm() before, and clears all others.
+  void find_cold(page_bits cold, page_bits stored, uint32_t page_count);
+
+  // Bits of pages that are only in the store, and not in memory. They stay stored whatever happens.
+  void set_left_out(page_bits left_out) noexcept {
+    left_out_ = left_out;
+  }
+  // Begins or ends to report touches of the pages, in addition to writes. They have no memory.
+  // False: the kernel refuses.
+  bool watch_touches(page_run pages) noexcept;
+  void unwatch_touches(page_run pages) noexcept;
+
  private:
   // The recent history of a block.
   struct write_history {
@@ -86,6 +99,8 @@ class written_pages {
   void retry_unwatched(size_t block_count);
   void protect_stored(page_bits stored, uint32_t page_count);
   void scan(uint64_t category, page_bits stored, uint32_t page_count);
+  void find_untouched(page_bits untouched, uint32_t page_count);
+  void clear_stored(page_bits stored, uint32_t page_count) const noexcept;
   void disable(status code, const char *feature);
   void learn(page_bits armed, page_bits stored, uint32_t page_count);
   // Records whether the block was written as a whole. True: it need not be watched for a while.
@@ -103,6 +118,10 @@ class written_pages {
   std::string reason_;
   std::vector<write_history> histories_;  // for each block up to the last one armed
   std::vector<page_bits::word> armed_;    // bits, copied from `stored` when armed
+  page_bits left_out_;
+  // Bits of the pages that were not touched since arm(), and before it.
+  std::vector<page_bits::word> untouched_, untouched_before_;
+  bool has_scanned_touches_ = false;  // since arm()
 };
 
 }  // namespace tanada::onesided::swap

@@ -164,5 +164,35 @@ TEST_F(written_pages_test, without_the_system_all_pages_count_as_written) {
   EXPECT_EQ(stored.count_set(), 0u);
 }
 
+// Two periods without a touch make a page cold. What a second collect() sees belongs to the same
+// period.
+TEST_F(written_pages_test, pages_are_cold_when_they_were_not_touched_twice) {
+  SKIP_UNLESS_EXACT();
+  std::vector<page_bits::word> cold_words(page_bits::word_count(count));
+  page_bits cold{cold_words.data(), count};
+  auto const touch_until = [&](uint32_t end) {
+    ASSERT_EQ(madvise(mapped, count * page_size, MADV_DONTNEED), 0);
+    rearm();
+    for (uint32_t i = 0; i < end; i++)
+      (void)*const_cast<volatile std::byte *>(&page(i));
+    for (int times = 0; times < 2; times++) {
+      watch->collect(stored, count);
+      watch->find_cold(cold, stored, count);
+    }
+  };
+  touch_until(0);
+  EXPECT_EQ(cold.count_set(), 0u);
+  touch_until(100);
+  EXPECT_EQ(cold.count_set(), count - 100);
+  touch_until(10);
+  EXPECT_EQ(cold.count_set(), count - 100);
+  EXPECT_EQ(cold.find(true, 0, count), 100u);
+  touch_until(10);
+  EXPECT_EQ(cold.count_set(), count - 10);
+  stored.clear({500, 1});
+  watch->find_cold(cold, stored, count);
+  EXPECT_FALSE(cold.test(500));
+}
+
 }  // namespace
 }  // namespace tanada::onesided::swap

@@ -276,10 +276,13 @@ status engine::serve_swappable_memory() {
   auto window = swapper_->open_window();
   if (!window.ok())
     return window.error();
-  server_.open(
-      *job_,
-      control_->locks,
-      {&swapper_->node_table(), swapper_->rank_of(me()), swapper_->stored(), window.value()});
+  server_.open(*job_,
+               control_->locks,
+               {&swapper_->node_table(),
+                swapper_->rank_of(me()),
+                swapper_->stored(),
+                swapper_->left_out(),
+                window.value()});
   swapper_->set_remote_operations([this] { return !staged_->is_busy(); },
                                   [this] { return finish_packed(); });
   return status::ok;

@@ -40,8 +40,20 @@ void packed_server::open(const onesided::job &job,
     return is_open_.store(true, std::memory_order_release);
   TND_ASSERT(view.memory != nullptr && view.rank < view.stored.size());
   heap_.begin = view.memory;
-  page_requests_.emplace(*view.table, view.table->remote_origin_for(view.rank), view.stored);
+  page_requests_.emplace(
+      *view.table, view.table->remote_origin_for(view.rank), view.stored, view.left_out);
   is_open_.store(true, std::memory_order_release);
+}
+
+// False: some of its pages were left out when this process was swapped in.
+bool packed_server::are_in_memory(const packed::request &request) const {
+  auto const &left_out = swap_.left_out[swap_.rank];
+  bool are_in = true;
+  for_each_extent(request, [&](const onesided::swap::extent &extent) {
+    auto const pages = onesided::swap::pages_of(extent.offset, extent.size);
+    are_in = are_in && left_out.find(true, pages.first, pages.end()) == pages.end();
+  });
+  return are_in;
 }
 
 status packed_server::serve(onesided::pe_index,
@@ -57,6 +69,10 @@ status packed_server::serve(onesided::pe_index,
     return execute(request, reply);
   if (!swap_.table->pin(swap_.rank))
     return status::again;
+  if (swap_.table->has_left_out(swap_.rank) && !are_in_memory(request)) {
+    swap_.table->unpin(swap_.rank);
+    return status::again;
+  }
   status const code = execute(request, reply);
   if (request.header.op != action::get) {
     for_each_extent(request, [&](const onesided::swap::extent &extent) {

@@ -20,7 +20,7 @@ class packed_server final : public onesided::active_message_server {
   struct swap_view {
     onesided::swap::node_table *table;
     uint32_t rank;
-    std::span<onesided::swap::page_bits> stored;
+    std::span<onesided::swap::page_bits> stored, left_out;
     // The heap through a mapping without fault tracking: this thread must not wait for pages, since
     // other nodes wait for it.
     std::byte *memory;
@@ -29,7 +29,7 @@ class packed_server final : public onesided::active_message_server {
   // All outlive the last call. A `view` without a node table: memory is never swapped out.
   void open(const onesided::job &job,
             heap_locks::lock_word *locks,
-            const swap_view &view = {nullptr, 0, {}, nullptr});
+            const swap_view &view = {nullptr, 0, {}, {}, nullptr});
 
   status serve(onesided::pe_index pe,
                std::span<const std::byte> request,
@@ -43,12 +43,13 @@ class packed_server final : public onesided::active_message_server {
   class swapped_out_message;
 
   status execute(const packed::request &request, std::span<std::byte> reply) const;
+  bool are_in_memory(const packed::request &request) const;
   status add(const packed::request &request) const;
   void update(const packed::request &request, std::byte *before) const;
 
   const onesided::job *job_ = nullptr;
   heap_view heap_{};
-  swap_view swap_{nullptr, 0, {}, nullptr};
+  swap_view swap_{nullptr, 0, {}, {}, nullptr};
   std::optional<onesided::swap::page_request_queue> page_requests_;  // set if there is a node table
   std::atomic<bool> is_open_{false};
 };

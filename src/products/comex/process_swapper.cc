@@ -47,6 +47,7 @@ uint64_t copies_size_max(size_t heap_size, pe_index count) noexcept {
 uint32_t page_count_of(size_t heap_size) noexcept {
   return uint32_t(heap_size / onesided::swap::page_size);
 }
+constexpr size_t page_maps = 3;  // stored, cold and left out pages
 size_t bits_size(size_t heap_size) noexcept {
   return line_aligned(onesided::swap::page_bits::memory_size(page_count_of(heap_size)));
 }
@@ -107,7 +108,7 @@ void warn_of_missing_faults() {
 // The control memory has the bits of this process's pages, its shutdown phase and, in the lowest
 // process only, the node table.
 size_t process_swapper::control_size(size_t heap_size, pe_index count) noexcept {
-  return bits_size(heap_size) + line_size +
+  return page_maps * bits_size(heap_size) + line_size +
          line_aligned(onesided::swap::node_table::memory_size(
              uint32_t(count), true, copies_size_max(heap_size, count)));
 }
@@ -124,12 +125,16 @@ result<std::unique_ptr<process_swapper>> process_swapper::start(onesided::job &j
     created->ranks_[size_t(pe)] = uint32_t(created->stored_.size());
     // memory that is swapped out by pages is swapped in by pages
     (void)madvise(job.map().segment_at(0).mapped[size_t(pe)], heap_size, MADV_NOHUGEPAGE);
-    auto *const words = job.map().locate(control, bits_size(heap_size), pe).mapped;
-    created->stored_.emplace_back(reinterpret_cast<onesided::swap::page_bits::word *>(words),
-                                  page_count_of(heap_size));
+    auto *position = control;
+    for (auto *const map : {&created->stored_, &created->cold_, &created->left_out_}) {
+      auto *const words = job.map().locate(position, bits_size(heap_size), pe).mapped;
+      map->emplace_back(reinterpret_cast<onesided::swap::page_bits::word *>(words),
+                        page_count_of(heap_size));
+      position += bits_size(heap_size);
+    }
   }
   created->base_used_size_ = onesided::swap::used_size_of(job.heap_file(job.me()).descriptor);
-  TND_TRY(created->open_node_table(config, control + bits_size(heap_size) + line_size));
+  TND_TRY(created->open_node_table(config, control + page_maps * bits_size(heap_size) + line_size));
   return created;
 }
 
@@ -172,8 +177,8 @@ status process_swapper::create_node_table(const swap_settings &config,
   open_shutdown(position - line_size);
   if (check_budget(config, options) != status::ok)
     return fail_node_table();
-  auto agent =
-      swap_agent::start(job_, config, *node_table_, stored_, [this] { shutdown_->poll(); });
+  auto agent = swap_agent::start(
+      job_, config, *node_table_, {stored_, cold_, left_out_}, [this] { shutdown_->poll(); });
   if (!agent.ok())
     return fail_node_table();
   agent_ = std::move(agent).value();
@@ -216,6 +221,15 @@ onesided::swap::memory_hooks process_swapper::memory_hooks(onesided::swap::page_
               }};
 }
 
+void process_swapper::leave_out_pages(onesided::swap::memory_hooks &hooks) {
+  uint32_t const rank = rank_of(job_.me());
+  written_->set_left_out(left_out_[rank]);
+  hooks.cold = cold_[rank];
+  hooks.find_cold = [this, rank] {
+    written_->find_cold(cold_[rank], stored_[rank], stored_[rank].page_count());
+  };
+}
+
 status process_swapper::begin_running(bool may_be_nonresident) {
   TND_ASSERT(residency_ == nullptr && is_own_thread());
   written_ = onesided::swap::written_pages::create(job_.heap());
@@ -240,11 +254,13 @@ status process_swapper::begin_running(bool may_be_nonresident) {
         job_.heap(),
         stored,
         [this](uint32_t page) { return residency_->handle_fault(page); },
-        end);
+        end,
+        left_out_[rank_of(job_.me())]);
     own_pages.pager = faults_.get();
+    leave_out_pages(own_pages);
   }
   residency_ = std::make_unique<onesided::swap::residency>(
-      *node_table_, rank_of(job_.me()), stored_, std::move(own_pages));
+      *node_table_, rank_of(job_.me()), stored_, std::move(own_pages), left_out_);
   TND_TRY(residency_->start(getpid()));
   allocator_.set_account(this);
   return status::ok;
@@ -471,6 +487,11 @@ bool process_swapper::charge(int64_t more) {
 // remains valid.
 void process_swapper::before_release() noexcept {
   (void)make_resident();
+}
+
+void process_swapper::before_discard(size_t offset, size_t size) noexcept {
+  (void)residency_->read_left_out(
+      onesided::swap::pages_of(offset, size));  // the next wait reports an error
 }
 
 void process_swapper::pages_discarded(size_t offset, size_t size) noexcept {

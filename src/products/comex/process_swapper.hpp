@@ -126,6 +126,9 @@ class process_swapper final : public heap::memory_account {
   std::span<onesided::swap::page_bits> stored() noexcept {
     return stored_;
   }  // by rank
+  std::span<onesided::swap::page_bits> left_out() noexcept {
+    return left_out_;
+  }  // the same
   // This process's heap through a mapping without fault tracking, for accesses made through the
   // node table, as a local process makes them. Failures come with a message.
   result<std::byte *> open_window();
@@ -150,6 +153,7 @@ class process_swapper final : public heap::memory_account {
   // heap::memory_account
   bool reserve_memory(size_t size) override;
   void return_memory(size_t size) noexcept override;
+  void before_discard(size_t offset, size_t size) noexcept override;
   void pages_discarded(size_t offset, size_t size) noexcept override;
   void before_release() noexcept override;
 
@@ -163,6 +167,7 @@ class process_swapper final : public heap::memory_account {
                            std::byte *position);
   status fail_node_table();
   onesided::swap::memory_hooks memory_hooks(onesided::swap::page_bits &stored);
+  void leave_out_pages(onesided::swap::memory_hooks &hooks);
   void open_shutdown(std::byte *word);
   [[noreturn]] void end_job();
   bool is_complete() const {
@@ -181,8 +186,8 @@ class process_swapper final : public heap::memory_account {
   onesided::job &job_;
   heap::allocator &allocator_;
   std::thread::id const thread_ = std::this_thread::get_id();
-  std::vector<uint32_t> ranks_;                    // node-table ranks, by process of the job
-  std::vector<onesided::swap::page_bits> stored_;  // by rank
+  std::vector<uint32_t> ranks_;  // node-table ranks, by process of the job
+  std::vector<onesided::swap::page_bits> stored_, cold_, left_out_;  // by rank
   std::unique_ptr<onesided::swap::memory_window> window_;
   std::function<bool()> is_remote_idle_;
   std::function<status()> finish_remote_;

@@ -19,18 +19,22 @@ namespace tanada::comex {
 namespace {
 
 // The memory of each process of the node, by rank.
-std::vector<onesided::swap::rank_memory> open_memory_of_ranks(
-    onesided::job &job, std::span<const onesided::swap::page_bits> stored) {
-  TND_ASSERT(stored.size() == job.node_pes().size());
+std::vector<onesided::swap::rank_memory> open_memory_of_ranks(onesided::job &job,
+                                                              const node_page_maps &maps) {
+  TND_ASSERT(maps.stored.size() == job.node_pes().size());
   std::vector<onesided::swap::rank_memory> ranks;
-  for (size_t rank = 0; rank < stored.size(); rank++) {
+  for (size_t rank = 0; rank < maps.stored.size(); rank++) {
     auto const file = job.heap_file(job.node_pes()[rank]);
-    auto const &bits = stored[rank];
+    auto const &bits = maps.stored[rank];
     onesided::swap::memory_file const memory{file.descriptor, file.offset, bits.page_count()};
     auto window = onesided::swap::memory_window::open(memory);
     if (!window.ok())
       log(log_level::info, "swapping uses small pages: {}", last_message());
-    ranks.push_back({memory, bits, window.ok() ? std::move(window).value() : nullptr});
+    ranks.push_back({memory,
+                     bits,
+                     window.ok() ? std::move(window).value() : nullptr,
+                     maps.cold[rank],
+                     maps.left_out[rank]});
   }
   return ranks;
 }
@@ -52,17 +56,16 @@ void append_text(std::string &text, const char *format, Values... values) {
 
 }  // namespace
 
-result<std::unique_ptr<swap_agent>> swap_agent::start(
-    onesided::job &job,
-    const swap_settings &config,
-    onesided::swap::node_table &table,
-    std::span<const onesided::swap::page_bits> stored,
-    std::function<void()> on_poll) {
+result<std::unique_ptr<swap_agent>> swap_agent::start(onesided::job &job,
+                                                      const swap_settings &config,
+                                                      onesided::swap::node_table &table,
+                                                      const node_page_maps &maps,
+                                                      std::function<void()> on_poll) {
   std::unique_ptr<swap_agent> created{new swap_agent{config, table}};
   auto store = created->stores_.find(config.store);
   if (!store.ok())
     return store.error();
-  auto ranks = open_memory_of_ranks(job, stored);
+  auto ranks = open_memory_of_ranks(job, maps);
   created->open_meter(heap_descriptors(job));
   TND_TRY(created->open_trace());
   created->open_status_page();
@@ -184,6 +187,7 @@ std::string swap_agent::counters_text() const {
       {"bytes_copied", counters.bytes_copied},
       {"bytes_written_back", counters.bytes_written_back},
       {"bytes_zero", counters.bytes_zero},
+      {"bytes_left_out", counters.bytes_left_out},
       {"swaps_out", counters.swaps_out},
       {"swaps_in", counters.swaps_in},
       {"requests", counters.requests},

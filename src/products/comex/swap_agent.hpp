@@ -20,16 +20,20 @@ namespace tanada::comex {
 
 // Owned by one process of a node: the store, the agent's thread, and the files that report its
 // work.
+// Bits of the pages of all ranks of a node.
+struct node_page_maps {
+  std::span<const onesided::swap::page_bits> stored, cold, left_out;
+};
+
 class swap_agent {
  public:
   // `on_poll` is called every few milliseconds by the agent's thread. Fails, with a message, if the
   // store or the trace file does. All arguments outlive the agent; the job keeps its descriptors.
-  static result<std::unique_ptr<swap_agent>> start(
-      onesided::job &job,
-      const swap_settings &config,
-      onesided::swap::node_table &table,
-      std::span<const onesided::swap::page_bits> stored,
-      std::function<void()> on_poll);
+  static result<std::unique_ptr<swap_agent>> start(onesided::job &job,
+                                                   const swap_settings &config,
+                                                   onesided::swap::node_table &table,
+                                                   const node_page_maps &maps,
+                                                   std::function<void()> on_poll);
   ~swap_agent();
 
   // Call it when no memory is to be moved any more. Writes the report. io, with a message: that

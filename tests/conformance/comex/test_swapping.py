@@ -130,6 +130,20 @@ def test_what_works_in_core_works_with_little_memory(jobs, folder, name):
     comex_jobs.require_passed(jobs.run(name, 4, limit_s=120, settings=settings))
 
 
+def test_memory_that_is_not_touched_stays_in_the_store(jobs, folder):
+    """Memory for one of four ranks. Without userfaultfd all of it comes each time."""
+    moved = {}
+    for whole in ("0", "1"):
+        settings = swapping(folder, 12 << 20, TND_COMEX_WHOLE=whole)
+        comex_jobs.require_passed(jobs.run("cold_table", 4, settings=settings))
+        report = report_of(folder)
+        moved[whole] = report["bytes_in"] + report["bytes_served"]
+        if whole == "0" and not report["by_pages"]:
+            pytest.skip("the system does not report page faults")
+        assert (report["bytes_left_out"] > 0) == (whole == "0"), report
+    assert moved["0"] < moved["1"] / 2, moved
+
+
 @pytest.mark.parametrize("waiting", ["tasks", pytest.param("counter", marks=pytest.mark.slow)])
 def test_ranks_that_poll_by_calls_do_not_starve_the_one_they_wait_for(jobs, folder, waiting):
     done = jobs.run(

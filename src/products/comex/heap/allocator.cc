@@ -51,9 +51,12 @@ void allocator::clear(void *piece, size_t size) {
 // Returns pages to the system. False: the system cannot do it.
 bool allocator::discard_pages(size_t offset, size_t size) noexcept {
   TND_ASSERT(offset <= memory_.size() && size <= memory_.size() - offset);
+  memory_account *const account = account_;
+  if (account != nullptr)
+    account->before_discard(offset, size);
   if (madvise(memory_.data() + offset, size, MADV_REMOVE) != 0)
     return false;
-  if (memory_account *const account = account_; account != nullptr)
+  if (account != nullptr)
     account->pages_discarded(offset, size);
   return true;
 }

@@ -21,6 +21,8 @@ class memory_account {
   virtual void return_memory(size_t size) noexcept = 0;  // the heap has shrunk by `size` bytes
   // before a piece is released, whose pages may then be returned to the system
   virtual void before_release() noexcept {}
+  // Before the pages of [offset, offset + size) are returned to the system.
+  virtual void before_discard(size_t, size_t) noexcept {}
   // The pages of [offset, offset + size) are zeros again and use no memory; their content need not
   // be kept.
   virtual void pages_discarded(size_t offset, size_t size) noexcept = 0;
