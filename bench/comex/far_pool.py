@@ -22,8 +22,11 @@ class FarPool:
 
 
 @contextlib.contextmanager
-def far_pool(poold, size, folder):
-    """A FarPool of `size` bytes with the namespace swap. RuntimeError if it cannot be created."""
+def far_pool(poold, size, folder, megabits=None):
+    """A FarPool of `size` bytes with the namespace swap. RuntimeError if it cannot be created.
+
+    `megabits`: the rate of the link a second, None for no limit.
+    """
     if not pathlib.Path(poold).exists():
         raise RuntimeError(f"missing: no {poold}")
     if reason := link.missing():
@@ -33,7 +36,7 @@ def far_pool(poold, size, folder):
     keys.write_text(f"bench {secrets.token_hex(32)} rw swap\n")
     keys.chmod(0o600)
     port_file.unlink(missing_ok=True)
-    with link.Link(megabits=None) as two, open(log, "w") as log_file:
+    with link.Link(megabits=megabits) as two, open(log, "w") as log_file:
         command = [
             "ip",
             "netns",

@@ -4,7 +4,8 @@
 Compares them, in one run, with the same programs in core, with the kernel's swap and with fio.
 
 usage: out_of_core.py --swap FOLDER [--ours FOLDER] [--budget SIZE] [--dgemm-budget SIZE] [--dgemm-buffer MIB] [--times N] [--ranks N] [--down N]
-                      [--slots N] [--rows LIST] [--sweeps N] [--steps-at-once K,K] [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
+                      [--slots N] [--rows LIST] [--megabits N] [--sweeps N] [--steps-at-once K,K]
+                      [--poold PROGRAM] [--rounds N] [--timeout SECONDS] [--json FILE]
 
 FOLDER is on the flash to measure. Swap objects, fio's file and the kernel's swap file are created
 there, and all are removed. The problem is --times the budget; the ranks share --slots processors. A
@@ -319,15 +320,31 @@ def kernel_row(runs, budget):
     )
 
 
-def pool_row(runs, job, budget, on_flash):
+def pool_rows(runs, job, budget, on_flash):
+    """The program's rate, and with --megabits the rate at which ranks are moved over the link."""
     what = f"{job.what}: swap in a pool in another network namespace"
+    megabits = runs.wanted.megabits
+    size = 3 * runs.wanted.times * budget
     try:
-        with far_pool(runs.wanted.poold, 3 * runs.wanted.times * budget, runs.folder) as pool:
+        with far_pool(runs.wanted.poold, size, runs.folder, megabits) as pool:
             far = runs.swapping(job, budget, pool.url, pool.settings, pool)
     except (Failed, RuntimeError) as reason:
-        return missed(what, "GF/s", "flash", str(reason), None)
-    return row(
+        yield missed(what, "GF/s", "flash", str(reason), None)
+        return
+    yield row(
         what, far["gflops"], "GF/s", "flash", on_flash and on_flash["gflops"], None, details=far
+    )
+    if megabits is None:
+        return
+    moved = far["moved"]
+    rate = (moved["bytes_in"] + moved["bytes_out"]) / moved["move_seconds"]
+    yield row(
+        f"{job.what}: moved while swapping to the pool",
+        rate / 1e9,
+        "GB/s",
+        f"a link of {megabits} Mbit/s",
+        megabits / 8e3,
+        BARS["rate"],
     )
 
 
@@ -349,7 +366,7 @@ def measure(wanted, folder):
         yield kernel_row(runs, wanted.budget)
     if "pool" in wanted.rows:
         job, report = last or (stencil_job(wanted, 10, wanted.sweeps), None)
-        yield pool_row(runs, job, wanted.budget, report)
+        yield from pool_rows(runs, job, wanted.budget, report)
 
 
 def print_row(found):
@@ -411,6 +428,7 @@ def options():
     parser.add_argument(
         "--slots", type=int, help="ranks that run at once; as many as there are processors"
     )
+    parser.add_argument("--megabits", type=int, help="a second, the rate of the link to the pool")
     parser.add_argument("--rows", type=lambda text: text.split(","), default=list(ROWS))
     parser.add_argument("--sweeps", type=int, default=8)
     parser.add_argument(
