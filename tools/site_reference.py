@@ -15,9 +15,7 @@ POOLD = "TND_POOLD_"
 
 def comment_at_top(path):
     """(first sentence, the rest) of the comment that a header begins with."""
-    text = path.read_text().removeprefix("/* SPDX-License-Identifier: ")
-    if text.startswith("("):
-        text = text.split("\n", 1)[1]
+    text = re.sub(r"^/\* SPDX[^\n]*\n", "", path.read_text())
     if text.startswith("/*"):
         lines = text[: text.index("*/")].splitlines()
         lines = [re.sub(r"^(/\*| \*) ?", "", line).rstrip() for line in lines]
