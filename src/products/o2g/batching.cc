@@ -129,7 +129,7 @@ void engine_core::uncork(link &peer_link) noexcept {
 
 // Delays an ACK that is not urgent, because a message of its own costs both sides as much as data.
 // It is sent before the next message to the peer, with corked_count_max of them, after
-// ack_delay_ns, or before this side sleeps. False: send it now.
+// or after ack_delay_ns, which also ends a sleep of this side. False: send it now.
 bool engine_core::delay_ack(link &peer_link, operation *op) noexcept {
   if (!peer_link.batch.empty())
     flush_batch(peer_link);
@@ -155,6 +155,12 @@ bool engine_core::delay_ack(link &peer_link, operation *op) noexcept {
 void engine_core::flush_delayed_acks() noexcept {
   while (!delayed_ack_links_.empty())
     flush(*delayed_ack_links_.back());
+}
+
+void engine_core::flush_due_acks(uint64_t now_ns) noexcept {
+  if (!delayed_ack_links_.empty() &&
+      (progress_thread_.is_driving() || now_ns >= acks_delayed_since_ns_ + ack_delay_ns))
+    flush_delayed_acks();
 }
 
 void engine_core::add_to_batch(link &peer_link, const envelope &head, std::span<const iovec> body) {

@@ -203,24 +203,28 @@ class engine_core::deferred_flush final : public handover_lock::job {
   engine_core &core_;
 };
 
-// Sends batches and delayed ACKs before a caller sleeps. A batch that begins later wakes the
-// sleeper. Returns whether handshakes are in progress, or may be.
-bool engine_core::flush_before_sleep() {
+// Sends batches before a caller sleeps. A batch that begins later wakes the sleeper. Returns when
+// the sleep must end: delayed ACKs are due then, or handshakes have to be checked.
+uint64_t engine_core::flush_before_sleep() {
+  uint64_t const now_ns = clock_.now_ns(), check_ns = now_ns + handshake_check_ns;
   if (mutex_.try_lock()) {
     lock_guard const lock{mutex_, std::adopt_lock};
-    flush_batches_and_acks();
-    return handshaking_link_count_ != 0;
+    flush_all_batches();
+    flush_due_acks(now_ns);
+    uint64_t const end_ns = handshaking_link_count_ != 0 ? check_ns : UINT64_MAX;
+    return delayed_ack_links_.empty() ? end_ns
+                                      : std::min(end_ns, acks_delayed_since_ns_ + ack_delay_ns);
   }
   // While another thread holds the lock, callers that sleep repeatedly defer only one flush.
   if (has_deferred_flush_.exchange(true))
-    return true;
+    return check_ns;
   std::unique_ptr<handover_lock::job> work{new (std::nothrow) deferred_flush{*this}};
   bool const is_deferred = work != nullptr && mutex_.defer(work, true);
   if (!is_deferred) {
     has_deferred_flush_.store(false);
     set_->wake();
   }
-  return true;
+  return check_ns;
 }
 
 }  // namespace tanada::o2g

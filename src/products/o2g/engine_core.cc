@@ -243,9 +243,8 @@ size_t engine_core::drive() noexcept {
   is_driving_ = false;
   if (!batched_links_.empty())
     flush_replies();
-  if (!delayed_ack_links_.empty() &&
-      (progress_thread_.is_driving() || clock_.now_ns() >= acks_delayed_since_ns_ + ack_delay_ns))
-    flush_delayed_acks();
+  if (!delayed_ack_links_.empty())
+    flush_due_acks(clock_.now_ns());
   if (handshaking_link_count_ != 0)
     check_deadlines();
   if (credit_changed_)
@@ -278,8 +277,8 @@ size_t engine_core::poll(bool may_sleep) {
   if (sleep_ns == 0)
     return 0;
   progress_thread_.begin_sleep();
-  flush_before_sleep();
-  (void)wait_for_events(clock_.now_ns() + sleep_ns);
+  uint64_t const sleep_end_ns = std::min(flush_before_sleep(), clock_.now_ns() + sleep_ns);
+  (void)wait_for_events(sleep_end_ns);
   progress_thread_.end_sleep();
   seams::processors::record_sleep(clock_.now_ns());
   lock_guard const lock{mutex_};
@@ -296,8 +295,7 @@ size_t engine_core::poll(bool may_sleep) {
 status engine_core::wait(uint64_t deadline_ns, bool (*is_ready)(void *), void *argument) {
   progress_thread_.begin_sleep();
   uint64_t sleep_end_ns = std::min(deadline_ns, clock_.now_ns() + sleep_ns_limit);
-  if (flush_before_sleep())
-    sleep_end_ns = std::min(sleep_end_ns, clock_.now_ns() + handshake_check_ns);
+  sleep_end_ns = std::min(sleep_end_ns, flush_before_sleep());
   status code = status::ok;
   if (!is_ready(argument))
     code = wait_for_events(sleep_end_ns);

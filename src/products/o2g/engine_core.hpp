@@ -202,7 +202,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   status defer_request(request_method<Request> method,
                        std::optional<completion_kind> kind,
                        const Request &request);
-  bool flush_before_sleep();
+  uint64_t flush_before_sleep();
   void flush_batches_and_acks() noexcept {
     flush_all_batches();
     flush_delayed_acks();
@@ -290,6 +290,7 @@ class engine_core final : public engine, public seams::stream_handler, public re
   void uncork(link &peer_link) noexcept;
   bool delay_ack(link &peer_link, operation *op) noexcept;
   void flush_delayed_acks() noexcept;
+  void flush_due_acks(uint64_t now_ns) noexcept;
   void finish(operation *op, status code) noexcept;
   void add_to_batch(link &peer_link, const wire::o2g::envelope &head, std::span<const iovec> body);
   void flush_batch(link &peer_link) noexcept;

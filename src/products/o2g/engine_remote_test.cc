@@ -76,6 +76,46 @@ TEST_F(remote_memory, that_nobody_waits_for_is_acknowledged_late) {
   EXPECT_EQ(target, 42 + 100 * operand);
 }
 
+struct manual_clock final : seams::clock {
+  uint64_t now_ns() noexcept override {
+    return time_ns;
+  }
+  void sleep_ns(uint64_t duration_ns) noexcept override {
+    time_ns += duration_ns;
+  }
+  uint64_t time_ns = 1'000'000'000;
+};
+
+// Otherwise each ACK would be a message of its own, which wakes a peer that also sleeps.
+TEST_F(remote_memory, that_nobody_waits_for_is_acknowledged_late_by_a_sleeper) {
+  manual_clock time;
+  b = open({.clock = &time});
+  uint64_t target = 5;
+  uint64_t const operand = 37;
+  ASSERT_EQ(offer(&target, 8), status::ok);
+  ASSERT_EQ(a->speaker->post_atomic({.target = a->peer(*b),
+                                     .operands = std::as_bytes(std::span{&operand, 1}),
+                                     .remote = {0, 8, 3},
+                                     .can_delay_ack = true}),
+            status::ok);
+  ASSERT_TRUE(until([&] { return target == 42; }));
+  auto const is_ready = [](void *) {
+    return true;
+  };
+  auto const fall_asleep = [&] {
+    ASSERT_EQ(b->speaker->wait(UINT64_MAX, is_ready, nullptr), status::ok);
+  };
+  fall_asleep();
+  for (size_t i = 0; i < 1000; i++)
+    a->speaker->poll();
+  EXPECT_TRUE(a->done.events.empty());
+  time.time_ns += 2'000'000;
+  fall_asleep();
+  ASSERT_TRUE(poll_until({a.get()}, [&] { return !a->done.events.empty(); }));
+  EXPECT_EQ(a->done.events[0].kind, completion_kind::atomic);
+  b.reset();  // before its clock
+}
+
 // A put without delivery completion ends when its source may be reused. The completion of the next
 // request shows that it has been applied.
 TEST_F(remote_memory, is_put_without_an_answer) {
