@@ -53,10 +53,10 @@ class pe_steps {
   void reduce(size_t size) {
     begin();
     if (where_.nodes == 1)
-      return reduce_mapped(size, team_of_node());
+      return reduce_in_node(size);
     if (has_levels() && can_gather_by_nodes(size))
       return reduce_by_gather_of_nodes(size);
-    if (has_levels() && schedule::combines_by_nodes(size, where_.pes, team_memory))
+    if (has_levels())
       return reduce_by_leaders(size);
     reduce_fabric(size, all());
   }
@@ -161,7 +161,12 @@ class pe_steps {
     sync_fabric(leaders());
     publish(first_, local_count_, 21);
   }
+  schedule::crowding load() const {
+    return is_oversubscribed_ ? schedule::crowding::oversubscribed : schedule::crowding::dedicated;
+  }
   void sync_fabric(const team &members) {
+    if (schedule::syncs_by_tree(members.count, team_memory.area_size, load()))
+      return pass_by_tree(0, members);
     for (int32_t round = 0; round < schedule::round_count(members.count); round++) {
       int32_t const distance = schedule::distance(round);
       send(next(members, distance), round, 0);
@@ -187,12 +192,12 @@ class pe_steps {
     }
     work(local_count_ * (cost_.read + double(size) * cost_.copy));
   }
-  void reduce_mapped(size_t size, const team &members) {
+  void reduce_in_node(size_t size) {
     if (size <= mapped_exchange_area::data_size_max)
       return exchange_entries(size, 23);
     sync_mapped(23);
-    double const share = double(size) / members.count;
-    work(members.count * 2 * (cost_.read + share * cost_.copy));
+    double const share = double(size) / local_count_;
+    work(local_count_ * 2 * (cost_.read + share * cost_.copy));
     sync_mapped(24);
   }
   void alltoall_mapped(size_t size) {
@@ -226,9 +231,11 @@ class pe_steps {
     copy(double(size) * members.count);
   }
   void reduce_fabric(size_t size, const team &members) {
-    switch (schedule::path_of_reduction(size, members.count, team_memory)) {
+    switch (schedule::path_of_reduction(size, members.count, memory_of(members), load())) {
       case schedule::reduction_path::gathered:
         return gather(size, members);
+      case schedule::reduction_path::doubling:
+        return reduce_by_doubling(size, members);
       case schedule::reduction_path::tree:
         return reduce_by_tree(size, members);
       case schedule::reduction_path::slices:
@@ -237,38 +244,68 @@ class pe_steps {
         return reduce_fetched(size, members);
     }
   }
-  void reduce_by_tree(size_t size, const team &members) {
-    size_t const piece = schedule::tree_piece(team_memory.area_size, members.count);
-    auto const place = schedule::place_in_tree(members.me, members.count);
+  static schedule::reduction_memory memory_of(const team &members) {
+    return {team_memory.area_size, members.is_leaders ? 0 : team_memory.slices_size};
+  }
+  template <class Pass>
+  void reduce_pieces(size_t size, const team &members, Pass &&pass) {
+    size_t const piece = schedule::area_piece(team_memory.area_size, members.count);
     for (size_t done = 0; done < size; done += piece) {
-      double const bytes = double(std::min(piece, size - done));
-      for (int32_t round = 0; round < place.child_count; round++) {
-        await_from(next(members, schedule::distance(round)), round, bytes);
-        copy(bytes);
-      }
-      if (place.round >= 0) {
-        int32_t const parent = prev(members, schedule::distance(place.round));
-        send(parent, place.round, bytes);
-        await_from(parent, 30, bytes);
-      }
-      for (int32_t round = place.child_count - 1; round >= 0; round--)
-        send(next(members, schedule::distance(round)), 30, bytes);
+      pass(double(std::min(piece, size - done)));
       word_ += words_per_operation;
     }
+  }
+  void reduce_by_tree(size_t size, const team &members) {
+    reduce_pieces(size, members, [&](double bytes) { pass_by_tree(bytes, members); });
+  }
+  void reduce_by_doubling(size_t size, const team &members) {
+    reduce_pieces(size, members, [&](double bytes) { pass_by_doubling(bytes, members); });
+  }
+  void pass_by_tree(double bytes, const team &members) {
+    auto const place = schedule::place_in_tree(members.me, members.count);
+    for (int32_t round = 0; round < place.child_count; round++) {
+      await_from(next(members, schedule::distance(round)), round, bytes);
+      copy(bytes);
+    }
+    if (place.round >= 0) {
+      int32_t const parent = prev(members, schedule::distance(place.round));
+      send(parent, place.round, bytes);
+      await_from(parent, 30, bytes);
+    }
+    for (int32_t round = place.child_count - 1; round >= 0; round--)
+      send(next(members, schedule::distance(round)), 30, bytes);
+  }
+  void pass_by_doubling(double bytes, const team &members) {
+    auto const place = schedule::place_in_doubling(members.me, members.count);
+    int32_t const companion = place.companion < 0 ? -1 : pe_of(members, place.companion);
+    if (place.position < 0) {
+      send(companion, place.rounds, bytes);
+      return await_from(companion, place.rounds, bytes);
+    }
+    if (companion >= 0)
+      await_from(companion, place.rounds, bytes);
+    for (int32_t round = 0; round < place.rounds; round++) {
+      int32_t const member = schedule::doubling_partner(place.position, round, members.count);
+      send(pe_of(members, member), round, bytes);
+      await_from(pe_of(members, member), round, bytes);
+      copy(bytes);
+    }
+    if (companion >= 0)
+      send(companion, place.rounds, bytes);
   }
   double slice_bytes(size_t size, int32_t member, int32_t members) const {
     auto const slice = tanada::shmem::part::for_member(
         size / element_size, tanada::shmem::cache_line / element_size, member, members);
     return double(slice.count * element_size);
   }
-  int32_t remote_count() const {
-    return where_.pes - local_count_;
+  int32_t remote_count(const team &members) const {
+    return members.is_leaders ? members.count - 1 : where_.pes - local_count_;
   }
   void spread(double bytes, int32_t word, const team &members) {
     for (int32_t distance = 1; distance < members.count; distance++)
       send(next(members, distance), word, bytes);
     copy(bytes);
-    await(word, members.count - 1, remote_count(), bytes);
+    await(word, members.count - 1, remote_count(members), bytes);
   }
   void reduce_slices(size_t size, const team &members) {
     double const own = slice_bytes(size, members.me, members.count);
@@ -276,7 +313,7 @@ class pe_steps {
       int32_t const member = (members.me + distance) % members.count;
       send(pe_of(members, member), 31, slice_bytes(size, member, members.count));
     }
-    await(31, members.count - 1, remote_count(), own);
+    await(31, members.count - 1, remote_count(members), own);
     copy(own * members.count);
     spread(own, 32, members);
   }
@@ -285,7 +322,7 @@ class pe_steps {
     sync_fabric(members);
     for (int32_t distance = 0; distance < members.count; distance++)
       fetch(next(members, distance), 33, own);
-    await(33, members.count, remote_count(), own);
+    await(33, members.count, remote_count(members), own);
     copy(own * members.count);
     spread(own, 34, members);
   }
@@ -300,14 +337,10 @@ class pe_steps {
   }
   void reduce_by_leaders(size_t size) {
     if (local_count_ > 1)
-      exchange_entries(size, 25);
+      reduce_in_node(size);
     int32_t const word = word_;
-    if (is_leader()) {
-      if (schedule::can_gather(size, where_.nodes, team_memory.area_size))
-        gather(size, leaders());
-      else
-        reduce_by_tree(size, leaders());
-    }
+    if (is_leader())
+      reduce_fabric(size, leaders());
     word_ = word + 64 * words_per_operation;  // the same in all members
     broadcast_in_node(size, 26);
   }

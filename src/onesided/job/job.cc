@@ -46,6 +46,11 @@ result<pe_card> make_card(const job_options &options, pe_index me) {
   return card;
 }
 
+template <size_t Size>
+std::string_view word_of(const std::array<char, Size> &word) noexcept {
+  return {word.data(), word.size()};
+}
+
 status check_card(const pe_card &own_card, const pe_card &peer_card, pe_index pe) {
   auto const check_equal = [&](const char *quantity, uint64_t own_value, uint64_t peer_value) {
     return own_value == peer_value
@@ -162,21 +167,26 @@ status job::exchange_cards() {
 void job::find_node_pes() {
   TND_ASSERT(node_pes_.empty() && impl_->cards.size() == size_t(count()));
   auto const &own_card = impl_->cards[size_t(me())];
-  seams::processor_set processors;
-  size_t local_pe_count = 0;
+  struct machine {
+    seams::processor_set processors;
+    size_t pe_count = 0;
+  };
+  std::unordered_map<std::string_view, machine> machines;    // by the kernel's word
   std::unordered_map<std::string_view, pe_index> first_pes;  // by the node's word
   for (pe_index pe = 0; pe < count(); pe++) {
     auto const &card = impl_->cards[size_t(pe)];
-    if (card.kernel == own_card.kernel) {
-      processors |= seams::processor_set{card.processors};
-      local_pe_count++;
-    }
+    auto &pe_machine = machines[word_of(card.kernel)];
+    pe_machine.processors |= seams::processor_set{card.processors};
+    pe_machine.pe_count++;
     if (card.node == own_card.node)
       node_pes_.push_back(pe);
-    std::string_view const node{card.node.data(), card.node.size()};
-    first_pes_of_nodes_.push_back(first_pes.try_emplace(node, pe).first->second);
+    first_pes_of_nodes_.push_back(first_pes.try_emplace(word_of(card.node), pe).first->second);
   }
-  is_oversubscribed_ = local_pe_count > processors.count();
+  auto const is_crowded = [](const auto &entry) {
+    return entry.second.pe_count > entry.second.processors.count();
+  };
+  is_oversubscribed_ = is_crowded(*machines.find(word_of(own_card.kernel)));
+  has_oversubscribed_machine_ = std::ranges::any_of(machines, is_crowded);
   spin_count_ = is_oversubscribed_ ? spin_count_oversubscribed : spin_count_default;
 }
 

@@ -126,6 +126,11 @@ class job {
     return is_oversubscribed_;
   }
 
+  // Some machine of the job has more PEs than processors that they may use. Equal in all PEs.
+  bool has_oversubscribed_machine() const noexcept {
+    return has_oversubscribed_machine_;
+  }
+
   std::span<std::byte> heap() const noexcept {
     return {map_.segment_at(0).base, map_.segment_at(0).size};
   }
@@ -255,7 +260,7 @@ class job {
   std::vector<pe_index> node_pes_;
   std::vector<pe_index> first_pes_of_nodes_;  // by PE
   std::span<std::byte> control_;
-  bool is_oversubscribed_ = false;
+  bool is_oversubscribed_ = false, has_oversubscribed_machine_ = false;
   seams::shared_alarm *alarm_ = nullptr;  // of this PE
   uint32_t spin_count_ = 1;
   bool serves_remote_ = false;          // unmapped PEs

@@ -198,8 +198,10 @@ void team_set::set_areas(fabric_signals &signals, size_t slot_index, area_level 
     signals.areas[parity] = layout_.gather_of(control, slot_index, level, parity);
   signals.area_size = control_layout::gather_size;
   signals.scratch = &layout_.fabric_area_of(control, slot_index, level)->scratch;
-  signals.slices_area = level == area_level::members ? layout_.slices_of(control, slot_index)
-                                                     : layout_.shared_of(control, slot_index);
+  bool const has_slices = level == area_level::members;
+  signals.slices_area =
+      has_slices ? layout_.slices_of(control, slot_index) : layout_.shared_of(control, slot_index);
+  signals.slices_size = has_slices ? control_layout::slices_size : 0;
 }
 
 team *team_set::make(group members,

@@ -46,11 +46,16 @@ def test_rounds_follow_one_another(model, question, messages):
     assert last_us(model, MESSAGE, question) == pytest.approx(13 * messages)
 
 
+def test_doubling_takes_a_step_for_each_power_of_two(model):
+    assert last_us(model, {"latency": 10}, "reduce 8 4096 4096 4096 0") == pytest.approx(12 * 10)
+    # One of 17 members first sends its elements to another.
+    assert last_us(model, {"latency": 10}, "reduce 1024 17 17 17 0") == pytest.approx(5 * 10)
+
+
 def test_a_tree_goes_up_and_down_again(model):
-    """2,049 PEs have no room for a gather. The root's last child sends after its own children, and
-    gets the result first; the others follow it by a send each."""
-    went = last_us(model, {"latency": 10}, "reduce 8 4096 4096 4096 0")
-    assert went == pytest.approx(2 * 12 * 10)
+    """PEs that share processors take a tree."""
+    went = last_us(model, {"latency": 10, "processors": 2}, "reduce 8 16 16 1 0")
+    assert went == pytest.approx(2 * 4 * 10)
 
 
 def test_processors_of_a_host_are_shared(model):

@@ -102,12 +102,31 @@ status fabric_group::release_source(size_t size) {
 // have finished this one.
 status fabric_group::sync() {
   TND_ASSERT(size_t(round_count(members_.count())) <= round_count_max);
+  if (schedule::syncs_by_tree(members_.count(), words_.area_size, load()))
+    return sync_by_tree();
   size_t const first = (counts_.sync++ & 1) * round_count_max;
   for (int32_t round = 0; round < round_count(members_.count()); round++) {
     auto const &word = words_.sync[first + size_t(round)];
     TND_TRY(signal(word, members_.next(schedule::distance(round))));
     TND_TRY(await(word, 1));
   }
+  return status::ok;
+}
+
+// Up the tree of a reduction and down again: fewer messages, but more steps. A member that returns
+// knows that all have entered, so words alternate as above.
+status fabric_group::sync_by_tree() {
+  size_t const first = (counts_.sync++ & 1) * round_count_max;
+  auto const place = schedule::place_in_tree(members_.me, members_.count());
+  for (int32_t round = 0; round < place.child_count; round++)
+    TND_TRY(await(words_.sync[first + size_t(round)], 1));
+  if (place.round >= 0) {
+    int32_t const parent = members_.prev(schedule::distance(place.round));
+    TND_TRY(signal(words_.sync[first + size_t(place.round)], parent));
+    TND_TRY(await(words_.tree[size_t(place.round)], 1));
+  }
+  for (int32_t round = place.child_count - 1; round >= 0; round--)
+    TND_TRY(signal(words_.tree[size_t(round)], members_.next(schedule::distance(round))));
   return status::ok;
 }
 

@@ -28,7 +28,8 @@ struct fabric_signals {
   std::array<counter, round_count_max> tree;
   std::array<counter, 2> relay{};      // only with areas
   counter slices{};                    // only with areas
-  std::byte *slices_area = nullptr;    // control_layout::slices_size bytes
+  std::byte *slices_area = nullptr;    // of slices_size bytes, for a reduction by slices
+  size_t slices_size = 0;              // 0: only other members of the node use the area
   std::array<std::byte *, 2> areas{};  // for gather
   size_t area_size = 0;                // bytes of each area; 0: there are no areas
   uint64_t *scratch = nullptr;         // a word for a collect of more members than a gather takes
@@ -85,8 +86,10 @@ class fabric_group {
   bool can_gather(size_t size) const noexcept {
     return schedule::can_gather(size, members_.count(), words_.area_size);
   }
-  // reduce() of any number of members, at addresses that need not be symmetric. Requires areas.
+  // reduce() at addresses that need not be symmetric. Requires areas.
+  status reduce_by_areas(const reduction &op, void *target, const void *source, size_t count);
   status reduce_by_tree(const reduction &op, void *target, const void *source, size_t count);
+  status reduce_by_doubling(const reduction &op, void *target, const void *source, size_t count);
 
  private:
   // A source up to copied_size_max is copied, so that nothing waits until it has been read. If the
@@ -95,6 +98,7 @@ class fabric_group {
   static constexpr size_t copied_size_max = 8192, flowing_size_max = size_t{64} << 10;
   static_assert(copied_size_max <= flowing_size_max);
 
+  status sync_by_tree();
   status await(const counter &signal_counter, uint64_t count);
   status signal(const counter &signal_counter, int32_t member, uint64_t count = 1);
   status put_signal(
@@ -161,7 +165,31 @@ class fabric_group {
     const std::byte *source;
   };
   status reduce_gathered(const reduction &op, void *target, const void *source, size_t count);
-  status reduce_piece(const reduction &op, std::byte *elements, size_t count, size_t piece_max);
+  // The elements of one piece, which is at most `size_max` bytes.
+  struct piece_work {
+    const reduction &op;
+    std::byte *elements;
+    size_t count, size_max;
+
+    size_t size() const noexcept {
+      return count * op.size;
+    }
+  };
+  using piece_call = status (fabric_group::*)(const piece_work &);
+  struct piece_arrays {
+    void *target;
+    const void *source;
+    size_t count;
+  };
+  status reduce_pieces(const reduction &op, const piece_arrays &arrays, piece_call call);
+  status reduce_piece_by_tree(const piece_work &work);
+  status reduce_piece_by_doubling(const piece_work &work);
+  status fold_piece(const piece_work &work, size_t parity);
+  status exchange_piece(const piece_work &work, int32_t position, int32_t round, size_t parity);
+  schedule::crowding load() const noexcept {
+    return channel_.job->has_oversubscribed_machine() ? schedule::crowding::oversubscribed
+                                                      : schedule::crowding::dedicated;
+  }
   // Sends what a member has in `elements` to `result` of its children in the tree.
   status forward_result(std::byte *elements, std::byte *result, size_t size);
   status reduce_slices(const slice_work &work, size_t count);

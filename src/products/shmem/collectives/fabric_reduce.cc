@@ -17,13 +17,14 @@ part slice_of(const reduction &op, size_t count, int32_t member, int32_t members
 }  // namespace
 
 status fabric_group::reduce(const reduction &op, void *target, const void *source, size_t count) {
-  size_t const slices_size = words_.slices_area == nullptr ? 0 : control_layout::slices_size;
   slice_work work{
       op, std::nullopt, static_cast<std::byte *>(target), static_cast<const std::byte *>(source)};
   switch (schedule::path_of_reduction(
-      count * op.size, members_.count(), {words_.area_size, slices_size})) {
+      count * op.size, members_.count(), {words_.area_size, words_.slices_size}, load())) {
     case schedule::reduction_path::gathered:
       return reduce_gathered(op, target, source, count);
+    case schedule::reduction_path::doubling:
+      return reduce_by_doubling(op, target, source, count);
     case schedule::reduction_path::tree:
       return reduce_by_tree(op, target, source, count);
     case schedule::reduction_path::slices:
@@ -53,20 +54,47 @@ status fabric_group::reduce_gathered(const reduction &op,
   return channel_.context->copy(target, gathered.get(), size);
 }
 
+status fabric_group::reduce_by_areas(const reduction &op,
+                                     void *target,
+                                     const void *source,
+                                     size_t count) {
+  switch (schedule::path_by_areas(count * op.size, members_.count(), words_.area_size, load())) {
+    case schedule::reduction_path::gathered:
+      return reduce_gathered(op, target, source, count);
+    case schedule::reduction_path::tree:
+      return reduce_by_tree(op, target, source, count);
+    default:
+      return reduce_by_doubling(op, target, source, count);
+  }
+}
+
 status fabric_group::reduce_by_tree(const reduction &op,
                                     void *target,
                                     const void *source,
                                     size_t count) {
-  size_t const piece_max = schedule::tree_piece(words_.area_size, members_.count());
+  return reduce_pieces(op, {target, source, count}, &fabric_group::reduce_piece_by_tree);
+}
+
+status fabric_group::reduce_by_doubling(const reduction &op,
+                                        void *target,
+                                        const void *source,
+                                        size_t count) {
+  return reduce_pieces(op, {target, source, count}, &fabric_group::reduce_piece_by_doubling);
+}
+
+status fabric_group::reduce_pieces(const reduction &op,
+                                   const piece_arrays &arrays,
+                                   piece_call call) {
+  size_t const piece_max = schedule::area_piece(words_.area_size, members_.count());
   size_t const piece_count = piece_max / op.size;
-  TND_ASSERT(piece_count != 0);
+  TND_ASSERT(piece_count != 0 && piece_max <= copied_size_max);
   std::unique_ptr<std::byte[]> const elements{new std::byte[piece_max]};
-  for (size_t done = 0; done < count; done += piece_count) {
-    size_t const piece = std::min(piece_count, count - done), size = piece * op.size;
-    auto const *const src = static_cast<const std::byte *>(source) + done * op.size;
+  for (size_t done = 0; done < arrays.count; done += piece_count) {
+    size_t const piece = std::min(piece_count, arrays.count - done), size = piece * op.size;
+    auto const *const src = static_cast<const std::byte *>(arrays.source) + done * op.size;
     TND_TRY(channel_.context->copy(elements.get(), src, size));
-    TND_TRY(reduce_piece(op, elements.get(), piece, piece_max));
-    auto *const dst = static_cast<std::byte *>(target) + done * op.size;
+    TND_TRY((this->*call)({op, elements.get(), piece, piece_max}));
+    auto *const dst = static_cast<std::byte *>(arrays.target) + done * op.size;
     TND_TRY(channel_.context->copy(dst, elements.get(), size));
   }
   return status::ok;
@@ -75,29 +103,80 @@ status fabric_group::reduce_by_tree(const reduction &op,
 // An area holds a piece for each round, and then the result. A member that returns knows that all
 // have entered, so the area alternates as for a gather. Results arrive over the words of a
 // broadcast's tree: each of them has the same sender in both.
-status fabric_group::reduce_piece(const reduction &op,
-                                  std::byte *elements,
-                                  size_t count,
-                                  size_t piece_max) {
-  size_t const size = count * op.size, parity = counts_.gather++ & 1;
-  TND_ASSERT(size <= piece_max && piece_max <= copied_size_max);
+status fabric_group::reduce_piece_by_tree(const piece_work &work) {
+  size_t const size = work.size(), parity = counts_.gather++ & 1;
   auto const members = members_.count();
   auto const place = schedule::place_in_tree(members_.me, members);
   std::byte *const area = words_.areas[parity];
-  std::byte *const result = area + size_t(schedule::round_count(members)) * piece_max;
+  std::byte *const result = area + size_t(schedule::round_count(members)) * work.size_max;
   auto const *const words = &words_.gather[parity * round_count_max];
   for (int32_t round = 0; round < place.child_count; round++) {
     TND_TRY(await(words[round], 1));
-    op.combine(elements, area + size_t(round) * piece_max, count);
+    work.op.combine(work.elements, area + size_t(round) * work.size_max, work.count);
   }
   if (place.round >= 0) {
     int32_t const parent = members_.prev(schedule::distance(place.round));
-    std::byte *const slot = area + size_t(place.round) * piece_max;
-    TND_TRY(put_signal(slot, elements, size, words[place.round], parent));
+    std::byte *const slot = area + size_t(place.round) * work.size_max;
+    TND_TRY(put_signal(slot, work.elements, size, words[place.round], parent));
     TND_TRY(await(words_.tree[size_t(place.round)], 1));
-    std::memcpy(elements, result, size);
+    std::memcpy(work.elements, result, size);
   }
-  return forward_result(elements, result, size);
+  return forward_result(work.elements, result, size);
+}
+
+// An area holds a piece for each round, and one more for members that share a position. A member
+// that returns has a result of all elements, so all have entered, and the area alternates as for a
+// gather. Words count signals, so another sender than in a gather does no harm.
+status fabric_group::reduce_piece_by_doubling(const piece_work &work) {
+  size_t const size = work.size(), parity = counts_.gather++ & 1;
+  auto const members = members_.count();
+  auto const place = schedule::place_in_doubling(members_.me, members);
+  if (place.companion >= 0)
+    TND_TRY(fold_piece(work, parity));
+  if (place.position < 0)
+    return status::ok;
+  for (int32_t round = 0; round < place.rounds; round++)
+    TND_TRY(exchange_piece(work, place.position, round, parity));
+  if (place.companion < 0)
+    return status::ok;
+  std::byte *const slot = words_.areas[parity] + size_t(place.rounds) * work.size_max;
+  auto const &word = words_.gather[parity * round_count_max + size_t(place.rounds)];
+  return put_signal(slot, work.elements, size, word, place.companion);
+}
+
+// All get the same bits, because the lower position's elements come first at both.
+status fabric_group::exchange_piece(const piece_work &work,
+                                    int32_t position,
+                                    int32_t round,
+                                    size_t parity) {
+  std::byte *const slot = words_.areas[parity] + size_t(round) * work.size_max;
+  auto const &word = words_.gather[parity * round_count_max + size_t(round)];
+  int32_t const partner = schedule::doubling_partner(position, round, members_.count());
+  TND_TRY(put_signal(slot, work.elements, work.size(), word, partner));
+  TND_TRY(await(word, 1));
+  if ((position & schedule::distance(round)) == 0) {
+    work.op.combine(work.elements, slot, work.count);
+    return status::ok;
+  }
+  work.op.combine(slot, work.elements, work.count);
+  std::memcpy(work.elements, slot, work.size());
+  return status::ok;
+}
+
+// A member without a position sends its elements to its companion, and waits for the result.
+status fabric_group::fold_piece(const piece_work &work, size_t parity) {
+  auto const place = schedule::place_in_doubling(members_.me, members_.count());
+  std::byte *const slot = words_.areas[parity] + size_t(place.rounds) * work.size_max;
+  auto const &word = words_.gather[parity * round_count_max + size_t(place.rounds)];
+  if (place.position >= 0) {
+    TND_TRY(await(word, 1));
+    work.op.combine(work.elements, slot, work.count);
+    return status::ok;
+  }
+  TND_TRY(put_signal(slot, work.elements, work.size(), word, place.companion));
+  TND_TRY(await(word, 1));
+  std::memcpy(work.elements, slot, work.size());
+  return status::ok;
 }
 
 status fabric_group::forward_result(std::byte *elements, std::byte *result, size_t size) {

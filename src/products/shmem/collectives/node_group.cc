@@ -116,6 +116,8 @@ status node_group::fcollect(void *target, const void *source, size_t size) {
 
 status node_group::reduce(const reduction &op, void *target, const void *source, size_t count) {
   size_t const size = count * op.size;
+  if (size > mapped_exchange_area::data_size_max)
+    return reduce_in_place(op, target, source, count);
   if (!can_gather(size))
     return reduce_by_leaders(op, target, source, count);
   TND_TRY(gather(source, size));
@@ -126,9 +128,7 @@ status node_group::reduce(const reduction &op, void *target, const void *source,
 }
 
 bool node_group::can_reduce(size_t size) const noexcept {
-  schedule::reduction_memory const memory{area_size_, control_layout::slices_size};
-  return can_gather(size) ||
-         (plan_.is_contiguous && schedule::combines_by_nodes(size, members_.count(), memory));
+  return can_gather(size) || plan_.is_contiguous;
 }
 
 status node_group::reduce_by_leaders(const reduction &op,
@@ -144,13 +144,27 @@ status node_group::reduce_by_leaders(const reduction &op,
     std::memcpy(node_block_.data(), source, size);
   if (leaders_) {
     auto *const block = node_block_.data();
-    TND_TRY(leaders_->can_gather(size) ? leaders_->reduce(op, block, block, count)
-                                       : leaders_->reduce_by_tree(op, block, block, count));
+    TND_TRY(leaders_->reduce_by_areas(op, block, block, count));
   }
   if (local_)
     TND_TRY(local_->broadcast(node_block_.data(), node_block_.data(), size, 0, false));
   std::memcpy(target, node_block_.data(), size);
   return status::ok;
+}
+
+// All members of a node get its result in their targets. Then the leaders combine those of all
+// nodes, and the others read from their leader.
+status node_group::reduce_in_place(const reduction &op,
+                                   void *target,
+                                   const void *source,
+                                   size_t count) {
+  size_t const size = count * op.size;
+  TND_ASSERT(plan_.is_contiguous);
+  TND_TRY(local_ ? local_->reduce(op, target, source, count)
+                 : channel_.context->copy(target, source, size));
+  if (leaders_)
+    TND_TRY(leaders_->reduce(op, target, target, count));
+  return local_ ? local_->broadcast(target, target, size, 0, false) : status::ok;
 }
 
 }  // namespace tanada::shmem

@@ -52,7 +52,8 @@ class node_group {
   // Whether blocks of that size can be gathered by gather(), fcollect() and, in all, reduce().
   bool can_gather(size_t size) const noexcept;
   status fcollect(void *target, const void *source, size_t size);
-  // Elements are combined in the order of the members, as by the other groups.
+  // Elements are combined in the order of the members, as by the other groups. Addresses are
+  // symmetric if the elements cannot be handed over.
   bool can_reduce(size_t size) const noexcept;
   status reduce(const reduction &op, void *target, const void *source, size_t count);
   // The same for any number of members, if those of a node follow one another: combines the
@@ -71,6 +72,7 @@ class node_group {
     return size * size_t(plan_.member_count_max);
   }
   status gather(const void *own_block, size_t size);
+  status reduce_in_place(const reduction &op, void *target, const void *source, size_t count);
   const std::byte *gathered_block(int32_t member, size_t size) const noexcept;
 
   channel_ref channel_;

@@ -36,6 +36,43 @@ TEST(schedule, a_tree_combines_all_members_in_their_order) {
   }
 }
 
+TEST(schedule, doubling_combines_all_members_in_their_order) {
+  for (int32_t members = 2; members < 140; members++) {
+    std::vector<range> held;  // by member
+    for (int32_t member = 0; member < members; member++)
+      held.push_back({member, member});
+    int32_t const rounds = schedule::place_in_doubling(0, members).rounds;
+    for (int32_t member = 0; member < members; member++) {
+      auto const place = schedule::place_in_doubling(member, members);
+      if (place.position < 0)
+        held[size_t(place.companion)].last = member;
+      if (place.companion >= 0) {
+        EXPECT_EQ(schedule::place_in_doubling(place.companion, members).companion, member);
+      }
+    }
+    for (int32_t round = 0; round < rounds; round++) {
+      std::vector<range> const before = held;
+      for (int32_t member = 0; member < members; member++) {
+        auto const place = schedule::place_in_doubling(member, members);
+        if (place.position < 0)
+          continue;
+        int32_t const partner = schedule::doubling_partner(place.position, round, members);
+        range const own = before[size_t(member)], theirs = before[size_t(partner)];
+        bool const is_lower = (place.position & schedule::distance(round)) == 0;
+        range const low = is_lower ? own : theirs, high = is_lower ? theirs : own;
+        EXPECT_EQ(high.first, low.last + 1) << member << " of " << members;
+        held[size_t(member)] = {low.first, high.last};
+      }
+    }
+    for (int32_t member = 0; member < members; member++) {
+      if (schedule::place_in_doubling(member, members).position < 0)
+        continue;
+      EXPECT_EQ(held[size_t(member)].first, 0);
+      EXPECT_EQ(held[size_t(member)].last, members - 1) << member;
+    }
+  }
+}
+
 TEST(schedule, a_gather_gives_each_member_all_blocks) {
   for (int32_t members = 2; members < 140; members++) {
     int32_t blocks = 1;  // of this member and of those after it
@@ -56,13 +93,28 @@ TEST(schedule, a_reduction_takes_a_path_that_its_group_has_memory_for) {
     return schedule::path_of_reduction(size, members, memory);
   };
   EXPECT_EQ(path(8, 16), reduction_path::gathered);
-  EXPECT_EQ(path(2032, 16), reduction_path::slices);
+  EXPECT_EQ(path(1024, 15), reduction_path::gathered) << "doubling takes a step more";
+  EXPECT_EQ(path(1024, 16), reduction_path::doubling);
+  EXPECT_EQ(path(1024, 32), reduction_path::doubling);
+  EXPECT_EQ(path(2032, 16), reduction_path::doubling);
+  EXPECT_EQ(path(size_t{32} << 10, 16), reduction_path::slices);
   EXPECT_EQ(path(size_t{1} << 20, 16), reduction_path::fetched);
-  EXPECT_EQ(path(8, 2048), reduction_path::gathered);
-  EXPECT_EQ(path(8, 2049), reduction_path::tree);
-  EXPECT_EQ(path(1024, 100'000), reduction_path::tree);
+  EXPECT_EQ(path(8, 2048), reduction_path::doubling);
+  EXPECT_EQ(path(1024, 100'000), reduction_path::doubling);
   EXPECT_EQ(path(size_t{16} << 20, 100'000), reduction_path::fetched);
   EXPECT_EQ(schedule::path_of_reduction(8, 100'000, {0, 0}), reduction_path::fetched);
+}
+
+TEST(schedule, a_reduction_of_crowded_processors_takes_few_messages) {
+  using schedule::reduction_path;
+  schedule::reduction_memory const memory{control_layout::gather_size, control_layout::slices_size};
+  auto const path = [&](size_t size, int32_t members) {
+    return schedule::path_of_reduction(size, members, memory, schedule::crowding::oversubscribed);
+  };
+  EXPECT_EQ(path(8, 4), reduction_path::gathered);
+  EXPECT_EQ(path(8, 16), reduction_path::tree);
+  EXPECT_EQ(path(1024, 32), reduction_path::tree);
+  EXPECT_EQ(path(size_t{32} << 10, 16), reduction_path::slices);
 }
 
 TEST(schedule, control_memory_of_a_team_does_not_grow_with_the_job) {
@@ -121,8 +173,10 @@ fabric_signals signals_in_heap(test_pe &self, std::vector<uint64_t> &consumed, i
   return signals;
 }
 
-void expect_reductions_by_tree(const test_world &world) {
-  with_teams(world, [](test_pe &self) {
+using reduce_call = status (fabric_group::*)(const reduction &, void *, const void *, size_t);
+
+void expect_reductions(const test_world &world, reduce_call call) {
+  with_teams(world, [call](test_pe &self) {
     group const &members = self.teams.world().members();
     std::vector<uint64_t> consumed;
     fabric_group fabric{
@@ -134,7 +188,7 @@ void expect_reductions_by_tree(const test_world &world) {
         elements[i] = element(operation, members.me, i);
       self.dawdle();
       reduction const op{sizeof(affine), &compose};
-      ASSERT_EQ(fabric.reduce_by_tree(op, elements.data(), elements.data(), count), status::ok);
+      ASSERT_EQ((fabric.*call)(op, elements.data(), elements.data(), count), status::ok);
       for (size_t i = 0; i < count; i++)
         expect_combined(operation, members.count(), i, elements[i]);
     }
@@ -144,11 +198,19 @@ void expect_reductions_by_tree(const test_world &world) {
 
 TEST(reduction_by_tree, keeps_the_order_of_members_that_map_one_another) {
   for (int32_t const count : {2, 3, 4, 7})
-    expect_reductions_by_tree({.count = count});
+    expect_reductions({.count = count}, &fabric_group::reduce_by_tree);
 }
 TEST(reduction_by_tree, keeps_the_order_of_members_of_several_nodes) {
   for (int32_t const count : {2, 5, 8})
-    expect_reductions_by_tree({.count = count, .node_count = 2});
+    expect_reductions({.count = count, .node_count = 2}, &fabric_group::reduce_by_tree);
+}
+TEST(reduction_by_doubling, keeps_the_order_of_members_that_map_one_another) {
+  for (int32_t const count : {2, 3, 4, 7})
+    expect_reductions({.count = count}, &fabric_group::reduce_by_doubling);
+}
+TEST(reduction_by_doubling, keeps_the_order_of_members_of_several_nodes) {
+  for (int32_t const count : {2, 5, 8})
+    expect_reductions({.count = count, .node_count = 2}, &fabric_group::reduce_by_doubling);
 }
 
 // Has the exchange areas of its node's members, and the leaders' words, in the heap.
