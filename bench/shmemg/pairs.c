@@ -69,7 +69,7 @@ static int is_moved(void) {
 }
 
 int main(int argc, char **argv) {
-  int const rounds_max = pairs_rounds_max(argc, argv);
+  int const rounds_max = pairs_rounds_max(argc, argv), sizes = pairs_sizes(argc, argv);
   int provided = 0, code = 0;
   if (shmem_init_thread(SHMEM_THREAD_SINGLE | SHMEM_DEVICE_HOST_INIT, &provided) != 0 ||
       !(provided & SHMEM_DEVICE_HOST_INIT))
@@ -91,7 +91,7 @@ int main(int argc, char **argv) {
   shmem_barrier_all();
   if (shmem_my_pe() == 0) {
     code = is_moved() ? 0 : 1;
-    for (int index = 0; index < PAIRS_SIZES && code == 0; index++)
+    for (int index = 0; index < sizes && code == 0; index++)
       for (int source = 0; source < PAIRS_SIDES; source++)
         for (int target = 0; target < PAIRS_SIDES; target++)
           for (enum call call = PUT; call <= GET; call++)

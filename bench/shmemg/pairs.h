@@ -8,17 +8,19 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum pairs_side { PAIRS_HOST, PAIRS_DEVICE, PAIRS_SIDES };
-enum { PAIRS_SIZES = 9, PAIRS_WARM = 3 };
+enum { PAIRS_SIZES = 13, PAIRS_WARM = 3 };
 
 static const size_t pairs_size_max = (size_t)64 << 20;
 /* Bytes of a measured window of transfers, and of all transfers of a latency. */
 static const size_t pairs_window = (size_t)64 << 20, pairs_latency_bytes = (size_t)64 << 20;
 
+/* 4 B to 64 MiB. */
 static inline size_t pairs_size(int index) {
-  return (size_t)8 << (index * 3) < pairs_size_max ? (size_t)8 << (index * 3) : pairs_size_max;
+  return (size_t)4 << (index * 2);
 }
 
 static inline double pairs_now_us(void) {
@@ -61,7 +63,24 @@ static inline void pairs_print_rate(
   fflush(stdout);
 }
 
+/* The value of an option, or `usual`. */
+static inline long pairs_option(int argc, char **argv, const char *name, long usual) {
+  for (int i = 1; i + 1 < argc; i += 2)
+    if (strcmp(argv[i], name) == 0)
+      return atol(argv[i + 1]);
+  return usual;
+}
+
 /* [--rounds N]: single transfers, at most. */
 static inline int pairs_rounds_max(int argc, char **argv) {
-  return argc == 3 ? atoi(argv[2]) : 200;
+  return (int)pairs_option(argc, argv, "--rounds", 200);
+}
+
+/* [--size-max BYTES]: how many sizes are measured. */
+static inline int pairs_sizes(int argc, char **argv) {
+  size_t const size_max = (size_t)pairs_option(argc, argv, "--size-max", (long)pairs_size_max);
+  int count = 0;
+  while (count < PAIRS_SIZES && pairs_size(count) <= size_max)
+    count++;
+  return count;
 }

@@ -4,38 +4,22 @@
  * get a request and its reply. "copy": the runtime's copies within one process, between the host
  * and devices, and from the first device to the second if there is one.
  */
-#include <cuda_runtime_api.h>
 #include <mpi.h>
 
 #include "pairs.h"
+#include "pairs_device.h"
 
 enum { PEER = 1 };
 
-static char *host_local, *host_remote; /* pinned */
-static char *devices[2];               /* of this process; the second is on the second GPU */
-static char *device;                   /* this rank's */
-static cudaStream_t stream;
-
-static void check(cudaError_t code, const char *call) {
-  if (code == cudaSuccess)
-    return;
-  fprintf(stderr, "pairs_mpi: %s: %s\n", call, cudaGetErrorString(code));
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static void wait(void) {
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-}
+static struct pairs_memory memory; /* of this process */
 
 /* Sends a piece. From a device it is copied to the host first. */
 static void send_piece(int side, size_t offset, size_t size, int to, MPI_Request *request) {
   if (side == PAIRS_DEVICE) {
-    check(
-        cudaMemcpyAsync(host_local + offset, device + offset, size, cudaMemcpyDeviceToHost, stream),
-        "cudaMemcpyAsync");
-    wait();
+    pairs_device_copy(memory.host_local + offset, memory.devices[0] + offset, size);
+    pairs_device_wait();
   }
-  MPI_Isend(host_local + offset, (int)size, MPI_BYTE, to, 1, MPI_COMM_WORLD, request);
+  MPI_Isend(memory.host_local + offset, (int)size, MPI_BYTE, to, 1, MPI_COMM_WORLD, request);
 }
 
 /* Sends `count` pieces of a window. */
@@ -50,19 +34,17 @@ static void send_window(int side, size_t size, int count, int to) {
 static void receive_window(int side, size_t size, int count, int from) {
   MPI_Request requests[64];
   for (int k = 0; k < count; k++) {
-    char *const piece = host_remote + (size_t)k * size % pairs_size_max;
+    char *const piece = memory.host_remote + (size_t)k * size % pairs_size_max;
     MPI_Irecv(piece, (int)size, MPI_BYTE, from, 1, MPI_COMM_WORLD, &requests[k]);
   }
   for (int k = 0; k < count; k++) {
     size_t const offset = (size_t)k * size % pairs_size_max;
     MPI_Wait(&requests[k], MPI_STATUS_IGNORE);
     if (side == PAIRS_DEVICE)
-      check(cudaMemcpyAsync(
-                device + offset, host_remote + offset, size, cudaMemcpyHostToDevice, stream),
-            "cudaMemcpyAsync");
+      pairs_device_copy(memory.devices[0] + offset, memory.host_remote + offset, size);
   }
   if (side == PAIRS_DEVICE)
-    wait();
+    pairs_device_wait();
 }
 
 static void send_empty(int to) {
@@ -117,12 +99,11 @@ static void measure_messages(int me, int source, int target, size_t size, int ro
 }
 
 static void copy(int source, int target, size_t offset, size_t size) {
-  char *const from = source == PAIRS_HOST ? host_local : devices[0];
-  char *const to = target == PAIRS_HOST     ? host_remote
-                   : source == PAIRS_DEVICE ? devices[1]
-                                            : devices[0];
-  check(cudaMemcpyAsync(to + offset, from + offset, size, cudaMemcpyDefault, stream),
-        "cudaMemcpyAsync");
+  char *const from = source == PAIRS_HOST ? memory.host_local : memory.devices[0];
+  char *const to = target == PAIRS_HOST     ? memory.host_remote
+                   : source == PAIRS_DEVICE ? memory.devices[1]
+                                            : memory.devices[0];
+  pairs_device_copy(to + offset, from + offset, size);
 }
 
 static double copies_us(int source, int target, size_t size, int count, int rounds) {
@@ -132,7 +113,7 @@ static double copies_us(int source, int target, size_t size, int count, int roun
       begin = pairs_now_us();
     for (int k = 0; k < count; k++)
       copy(source, target, (size_t)k * size % pairs_size_max, size);
-    wait();
+    pairs_device_wait();
   }
   return pairs_now_us() - begin;
 }
@@ -146,28 +127,9 @@ static void measure_copies(int source, int target, size_t size, int rounds_max) 
   pairs_print_rate("copy_put", source, target, size, (double)size * count * window_count, all);
 }
 
-/* This rank's device, and for rank 0 memory of the next device, which its own maps if it can. */
-static void allocate(int me) {
-  int count = 0, can_map = 0;
-  check(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  int const own = me % count, next = (own + 1) % count;
-  check(cudaSetDevice(next), "cudaSetDevice");
-  check(cudaMalloc((void **)&devices[1], pairs_size_max), "cudaMalloc");
-  check(cudaSetDevice(own), "cudaSetDevice");
-  check(cudaMalloc((void **)&devices[0], pairs_size_max), "cudaMalloc");
-  if (next != own && cudaDeviceCanAccessPeer(&can_map, own, next) == cudaSuccess && can_map)
-    check(cudaDeviceEnablePeerAccess(next, 0), "cudaDeviceEnablePeerAccess");
-  device = devices[0];
-  check(cudaMallocHost((void **)&host_local, pairs_size_max), "cudaMallocHost");
-  check(cudaMallocHost((void **)&host_remote, pairs_size_max), "cudaMallocHost");
-  check(cudaMemset(devices[0], 1, pairs_size_max), "cudaMemset");
-  check(cudaMemset(devices[1], 1, pairs_size_max), "cudaMemset");
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-}
-
 int main(int argc, char **argv) {
   int me = 0, ranks = 0;
-  int const rounds_max = pairs_rounds_max(argc, argv);
+  int const rounds_max = pairs_rounds_max(argc, argv), sizes = pairs_sizes(argc, argv);
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &me);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
@@ -175,8 +137,8 @@ int main(int argc, char **argv) {
     fprintf(stderr, "pairs_mpi: needs two ranks\n");
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
-  allocate(me);
-  for (int index = 0; index < PAIRS_SIZES; index++)
+  memory = pairs_device_open(me);
+  for (int index = 0; index < sizes; index++)
     for (int source = 0; source < PAIRS_SIDES; source++)
       for (int target = 0; target < PAIRS_SIDES; target++) {
         if (me <= PEER)

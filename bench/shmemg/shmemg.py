@@ -17,6 +17,9 @@ Parts: host, kernel, stream, queue and programs, which run by default; pairs (tr
 that act as nodes), unmapped (calls of kernels to such PEs), gpu_pairs (two PEs on every pair of
 GPUs) and scaling (programs from one PE to all).
 
+Without a GPU, pairs take --end "": device heaps are the host executor's, and the rival has memory of
+the host in their place. --size-max bounds their sizes.
+
 With --nodes, PEs act as so many nodes of equal size, although they are on one machine: only PEs of
 a node share memory. "pairs" has a node for each PE, and its rivals use TCP.
 """
@@ -58,6 +61,13 @@ STAGED_BARS = {
     "stencil2d": 0.81,
     "lbm": 0.55,
 }  # fraction of the staged program's time, where the exchange dominates
+
+
+def staged_bar(size, unit):
+    """Of the rate or the time between hosts' memory, for a transfer of device memory."""
+    if unit == "GB/s":
+        return 0.8 if 16 << 10 <= size <= 256 << 10 else None
+    return 1.5 if size <= 8 else None
 
 
 def options():
@@ -321,11 +331,13 @@ class Bench:
         def by_tcp(program, *words):
             return self.by_mpi(program, *words, is_apart=True)
 
+        is_host = not self.wanted.end
         programs = (
             (apart, "bench_shmemg_pairs"),
-            (by_tcp, "bench_shmemg_pairs_mpi"),
+            (by_tcp, "bench_shmemg_pairs_mpi" + ("_host" if is_host else "")),
         )
-        words = ["--rounds", 10] if self.wanted.small else []
+        words = ["--size-max", self.wanted.size_max]
+        words += ["--rounds", 10] if self.wanted.small else []
         mine, theirs = self.medians(programs, *words)
         for (name, unit), value in mine.items():
             call, pair, size = name.split("_")
@@ -333,9 +345,14 @@ class Bench:
             what = f"{call} from {source} to {target} of another node, {size} B"
             if call == "get":
                 what = f"get from {source} of another node to {target}, {size} B"
-            copied = theirs.get((f"copy_put_{pair}_{size}", unit))
             self.add(what, value, unit, "staged MPI", theirs.get((f"mpi_{name}", unit)))
-            self.add(what, value, unit, "cudaMemcpy, one process", copied, None)
+            if not is_host:
+                copied = theirs.get((f"copy_put_{pair}_{size}", unit))
+                self.add(what, value, unit, "cudaMemcpy, one process", copied, None)
+            if pair != "hh":
+                bar = staged_bar(int(size), unit)
+                by_hosts = mine.get((f"{call}_hh_{size}", unit))
+                self.add(what, value, unit, "host to host", by_hosts, bar)
 
     def unmapped(self):
         """Calls of kernels that the host carries out, beside the host's own."""

@@ -72,8 +72,27 @@ def test_pairs_have_both_rivals(run_bench):
     assert [(entry["what"], entry["rival"]) for entry in rows] == [
         ("put from host to GPU of another node, 64 B", "staged MPI"),
         ("put from host to GPU of another node, 64 B", "cudaMemcpy, one process"),
+        ("put from host to GPU of another node, 64 B", "host to host"),
         ("get from GPU of another node to host, 64 B", "staged MPI"),
         ("get from GPU of another node to host, 64 B", "cudaMemcpy, one process"),
+        ("get from GPU of another node to host, 64 B", "host to host"),
+    ]
+
+
+def test_pairs_of_the_host_executor_are_held_against_transfers_of_host_memory(run_bench):
+    script = "echo put_hh_4 4 us\necho put_hd_4 7 us\necho get_hh_65536 2 GB/s\n"
+    rows, _ = run_bench(
+        {"bench_shmemg_pairs": script + "echo get_dd_65536 1.8 GB/s\n"},
+        "--rows",
+        "pairs",
+        "--end",
+        "",
+    )
+    assert [
+        (entry["ratio"], entry["met"]) for entry in rows if entry["rival"] == "host to host"
+    ] == [
+        (1.75, False),
+        (0.9, True),
     ]
 
 
