@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <optional>
 
+#include "core/base/mutex.hpp"
 #include "onesided/job/atomics.hpp"
 #include "onesided/job/remote.hpp"
 #include "onesided/job/staging.hpp"
@@ -320,6 +322,9 @@ class context {
   }
   // Between memory of the device and unmapped host memory, through memory of this process.
   class bounce_pipeline;
+  class bounce_ring;
+  bounce_ring &used_ring();
+  status finish_bounced();
   status put_bounced(symmetric_address target, const void *source, size_t size, pe_index pe);
   status get_bounced(void *target, symmetric_address source, size_t size, pe_index pe);
   void fence_devices() noexcept;
@@ -332,6 +337,9 @@ class context {
   std::unique_ptr<seams::device_queue> device_queue_;  // null: no device memory is symmetric
   // What the last bounce_pipeline used, and the next one takes.
   std::atomic<std::byte *> bounce_memory_{nullptr};
+  mutex bounce_mutex_;                        // held while a transfer waits for a buffer
+  std::shared_ptr<bounce_ring> bounce_ring_;  // null until it is needed; by bounce_mutex_
+  std::atomic<status> fence_failure_{status::ok};
 };
 
 }  // namespace tanada::onesided

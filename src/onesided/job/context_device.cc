@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+#include <utility>
 
 #include "onesided/job/context.hpp"
 #include "seams/clock/clock.hpp"
@@ -98,8 +100,100 @@ class context::bounce_pipeline {
   std::array<remote_context, depth> stages_;
 };
 
+// Transfers whose caller does not wait. They take the buffers in turn; a buffer that is still in
+// use is waited for. What a get has read goes to the device at the next use of its buffer, or in
+// finish(). The caller holds the context's mutex.
+class context::bounce_ring {
+ public:
+  explicit bounce_ring(context &owner)
+      : owner_{owner}, memory_{new std::byte[slot_count * piece_size_max]} {
+    for (size_t i = 0; i < slot_count; i++)
+      slots_.emplace_back(owner.remote_->shared_lane(), memory_.get() + i * piece_size_max);
+  }
+  ~bounce_ring() {
+    static_cast<void>(finish());  // after quiet(), which has returned failures
+  }
+  bounce_ring(const bounce_ring &) = delete;
+  bounce_ring &operator=(const bounce_ring &) = delete;
+
+  status put(const symmetric_address &target, const void *source, size_t size, pe_index pe) {
+    auto const *const bytes = static_cast<const std::byte *>(source);
+    for (size_t done = 0; done < size; done += piece_size_max) {
+      size_t const piece = std::min(piece_size_max, size - done);
+      slot &next = next_slot();
+      TND_TRY(finish(next));
+      TND_TRY(owner_.device_queue_->get(next.buffer, bytes + done, piece));
+      TND_TRY(next.remote.put_nbi(pe, unmapped_at(target, done), next.buffer, piece));
+    }
+    return status::ok;
+  }
+
+  status get(void *target, const symmetric_address &source, size_t size, pe_index pe) {
+    auto *const bytes = static_cast<std::byte *>(target);
+    for (size_t done = 0; done < size; done += piece_size_max) {
+      size_t const piece = std::min(piece_size_max, size - done);
+      slot &next = next_slot();
+      TND_TRY(finish(next));
+      TND_TRY(next.remote.get_nbi(pe, next.buffer, unmapped_at(source, done), piece));
+      next.target = bytes + done;
+      next.size = piece;
+    }
+    return status::ok;
+  }
+
+  // Waits for all transfers, even if one of them fails. The device's queue may still copy.
+  status finish() {
+    status first = status::ok;
+    for (size_t i = 0; i < slot_count; i++) {
+      status const code = finish(next_slot());
+      if (first == status::ok)
+        first = code;
+    }
+    return first;
+  }
+
+ private:
+  static constexpr size_t slot_count = 16, piece_size_max = size_t{128} << 10;
+
+  struct slot {
+    slot(lane &owner, std::byte *memory) : remote{owner}, buffer{memory} {}
+
+    remote_context remote;
+    std::byte *buffer;
+    std::byte *target = nullptr;  // where a get's data go; null: none are in the buffer
+    size_t size = 0;
+  };
+
+  slot &next_slot() noexcept {
+    return slots_[next_++ % slot_count];
+  }
+  status finish(slot &used) {
+    status const code = used.remote.quiet();
+    std::byte *const target = std::exchange(used.target, nullptr);
+    if (code != status::ok || target == nullptr)
+      return code;
+    return owner_.device_queue_->put(target, used.buffer, used.size);
+  }
+
+  context &owner_;
+  std::unique_ptr<std::byte[]> memory_;
+  std::deque<slot> slots_;
+  size_t next_ = 0;
+};
+
 context::~context() {
   delete[] bounce_memory_.load();
+}
+
+context::bounce_ring &context::used_ring() {
+  if (bounce_ring_ == nullptr)
+    bounce_ring_ = std::make_shared<bounce_ring>(*this);
+  return *bounce_ring_;
+}
+
+status context::finish_bounced() {
+  lock_guard const lock{bounce_mutex_};
+  return bounce_ring_ == nullptr ? status::ok : bounce_ring_->finish();
 }
 
 status context::put_bounced(symmetric_address target,
@@ -181,8 +275,14 @@ status context::put_device_nbi(symmetric_address target,
     map_.wake(pe, target, size);
     return status::ok;
   }
-  return target.is_device() ? staged_->put_nbi(pe, target, source, size)
-                            : put_device(target, source, size, pe);
+  if (target.is_device())
+    return staged_->put_nbi(pe, target, source, size);
+  // A put of a single piece copies its source, and waits for nothing.
+  if (target.mapped != nullptr || size <= bounce_size_one)
+    return put_device(target, source, size, pe);
+  TND_TRY(remote_->apply_fence());
+  lock_guard const lock{bounce_mutex_};
+  return used_ring().put(target, source, size, pe);
 }
 
 status context::get_device(void *target, symmetric_address source, size_t size, pe_index pe) {
@@ -211,7 +311,8 @@ status context::get_device_nbi(void *target, symmetric_address source, size_t si
   }
   if (source.mapped != nullptr)
     return device_queue_->copy(target, source.mapped, size);
-  return get_device(target, source, size, pe);
+  lock_guard const lock{bounce_mutex_};
+  return used_ring().get(target, source, size, pe);
 }
 
 status context::put_rows_device(symmetric_address target,
@@ -385,9 +486,11 @@ status context::copy(void *target, const void *source, size_t size) {
   return quiet_devices();
 }
 
-// The next quiet returns a failure of the queue.
+// The next quiet returns a failure of the queue, and of transfers that the fence waits for.
 void context::fence_devices() noexcept {
   TND_ASSERT(device_queue_ != nullptr);
+  if (status const code = finish_bounced(); code != status::ok)
+    fence_failure_.store(code);
   static_cast<void>(device_queue_->order());
   if (staged_)
     staged_->fence();
@@ -401,10 +504,15 @@ status context::quiet_devices() {
 
 // Waits for all parts, even if one of them fails.
 status context::quiet_all() {
+  status const fenced = fence_failure_.exchange(status::ok), bounced = finish_bounced();
   status const copied = quiet_devices();
   status const staged = staged_ && staged_->is_busy() ? staged_->quiet() : status::ok;
   status const moved = remote_ && remote_->is_busy() ? remote_->quiet() : status::ok;
-  return copied != status::ok ? copied : staged != status::ok ? staged : moved;
+  for (status const code : {fenced, bounced, copied, staged}) {
+    if (code != status::ok)
+      return code;
+  }
+  return moved;
 }
 
 }  // namespace tanada::onesided

@@ -389,6 +389,36 @@ TEST(device_staged, a_dead_pe_ends_what_it_was_asked_for) {
     thread.join();
 }
 
+// More transfers than there are buffers, and one of several pieces.
+TEST_P(device, many_transfers_to_and_from_host_memory_are_under_way_at_once) {
+  constexpr size_t block = 6'000, count = 48, words = block / 8, long_size = 400'000;
+  static_assert(block * count <= size_t{1} << 19 && long_size <= size_t{1} << 19);
+  with_devices(2, [](job &self, context &ctx) {
+    pe_index const next = 1 - self.me();
+    auto *const local = self.device_heap().data();
+    auto *const remote = self.heap().data(), *const fetched = local + (size_t{1} << 20);
+    for (bool const is_long : {false, true}) {
+      size_t const size = is_long ? long_size : block, transfers = is_long ? 1 : count;
+      std::vector<uint64_t> values(size * transfers / 8), back(values.size());
+      std::iota(values.begin(), values.end(), uint64_t(self.me() + 1 + is_long) << 32);
+      ASSERT_EQ(ctx.copy(local, values.data(), size * transfers), status::ok);
+      ASSERT_EQ(barrier(self), status::ok);
+      for (size_t i = 0; i < transfers; i++)
+        ASSERT_EQ(ctx.put_nbi(remote + i * size, local + i * size, size, next), status::ok);
+      ctx.fence();
+      ASSERT_EQ(ctx.put(remote, &values[words - 1], 8, next), status::ok);
+      ASSERT_EQ(ctx.quiet(), status::ok);
+      for (size_t i = 0; i < transfers; i++)
+        ASSERT_EQ(ctx.get_nbi(fetched + i * size, remote + i * size, size, next), status::ok);
+      ASSERT_EQ(ctx.quiet(), status::ok);
+      ASSERT_EQ(ctx.copy(back.data(), fetched, size * transfers), status::ok);
+      values[0] = values[words - 1];  // as the put after the fence
+      ASSERT_EQ(back, values);
+      ASSERT_EQ(barrier(self), status::ok);
+    }
+  });
+}
+
 pe_card card_with(std::string_view machine, std::string_view bus_id) {
   pe_card card;
   machine.copy(card.kernel.data(), card.kernel.size() - 1);
