@@ -332,6 +332,7 @@ class Bench:
             return self.by_mpi(program, *words, is_apart=True)
 
         is_host = not self.wanted.end
+        sides = {**SIDES, "d": "device"} if is_host else SIDES
         programs = (
             (apart, "bench_shmemg_pairs"),
             (by_tcp, "bench_shmemg_pairs_mpi" + ("_host" if is_host else "")),
@@ -341,7 +342,7 @@ class Bench:
         mine, theirs = self.medians(programs, *words)
         for (name, unit), value in mine.items():
             call, pair, size = name.split("_")
-            source, target = (SIDES[side] for side in pair)
+            source, target = (sides[side] for side in pair)
             what = f"{call} from {source} to {target} of another node, {size} B"
             if call == "get":
                 what = f"get from {source} of another node to {target}, {size} B"
