@@ -346,6 +346,17 @@ def test_what_makes_no_sense_is_refused(machine, words):
     assert "oshrun: " in machine.oshrun(*words, code=64).stderr
 
 
+def test_messages_name_the_file_that_was_started(machine):
+    machine.launcher("mpirun", "openmpi4")
+    renamed = machine.folder / "tanada-oshrun"
+    renamed.symlink_to(TOOLS / "oshrun")
+    environment = {"PATH": str(machine.folder), "TND_A": "1"}
+    added = run(renamed, "-n", "5", "./a", env=environment).stderr
+    assert added.startswith("tanada-oshrun: adds ")
+    assert "usage: tanada-oshrun [" in run(renamed, "--help", env=environment).stdout
+    assert run(renamed, "--version", env=environment).stdout.startswith("tanada-oshrun (Tanada)")
+
+
 def test_help(machine):
     assert machine.oshrun("--help").stdout.startswith("Start the PEs of an OpenSHMEM program")
 
