@@ -94,7 +94,11 @@ void session::count_read(tnd_pool_path path, uint64_t size) {
 }
 
 void session::send_error(status code) {
-  service_.counters.errors.add(code);
+  // Commands of the command line ask any pool for its cluster.
+  bool const is_expected =
+      kind(head_.kind) == kind::cluster_status && code == status::not_supported;
+  if (!is_expected)
+    service_.counters.errors.add(code);
   raise_barrier();
   text_message reply{last_message().substr(0, 1024)};
   output_.add(encode_frame({.kind = head_.kind, .code = int32_t(code), .tag = head_.tag}, reply));

@@ -150,6 +150,14 @@ TEST_F(session_handshake, a_single_server_without_a_log_has_no_limits_of_stripes
   EXPECT_EQ(ask(kind::stripe_limits, empty_message{}), status::not_supported);
 }
 
+TEST_F(session_handshake, asking_a_single_server_for_its_cluster_counts_as_no_error) {
+  enter(protocol_version);
+  EXPECT_EQ(ask(kind::cluster_status, empty_message{}), status::not_supported);
+  EXPECT_EQ(service_.counters.errors.sum(), 0u);
+  EXPECT_EQ(ask(kind::stripe_limits, empty_message{}), status::not_supported);
+  EXPECT_EQ(service_.counters.errors.sum(), 1u);
+}
+
 TEST_F(session_handshake, a_client_opens_striped_objects) {
   put_striped();
   enter(protocol_version);
