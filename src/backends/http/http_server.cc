@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -112,10 +113,23 @@ bool is_authorized(std::string_view header, const std::string &token) {
   return colon != decoded.npos && is_equal(std::string_view{decoded}.substr(colon + 1), token);
 }
 
-void send_refusal(int socket) {
-  static constexpr std::string_view text =
-      "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: "
-      "0\r\n\r\n";
+constexpr std::string_view
+    refusal =
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: "
+        "1\r\nContent-Length: 0\r\n\r\n",
+    bad_request = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+
+// False if the first bytes, which have arrived, are those of another protocol, such as the pool's
+// or TLS. Its peer waits for an answer, and cpp-httplib for the end of a line.
+bool begins_with_text(int socket) {
+  std::array<char, 16> first{};
+  ssize_t const size = ::recv(socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  return std::none_of(first.begin(), first.begin() + std::max<ssize_t>(size, 0), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' && c != '\r' && c != '\n' && c != '\t';
+  });
+}
+
+void send_at_once(int socket, std::string_view text) {
   // The response may be truncated if the socket's buffer is full: this thread accepts connections
   // and must not block.
   (void)!::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -264,12 +278,15 @@ void http_server::state::serve(bounded_stream &stream) {
 
 bool http_server::state::process_and_close_socket(socket_t socket) {
   if (is_refusing) {
-    send_refusal(socket);
+    send_at_once(socket, refusal);
   } else {
     auto const deadline =
         std::chrono::steady_clock::now() + std::chrono::nanoseconds(options_.timeout_ns);
     bounded_stream stream{socket, {options_.request_size_max, deadline, stop_file_}};
-    serve(stream);
+    if (stream.is_readable() && !begins_with_text(socket))
+      send_at_once(socket, bad_request);
+    else
+      serve(stream);
   }
   // Unread bytes would turn close() into a reset, which can overtake the response.
   ::shutdown(socket, SHUT_WR);

@@ -84,6 +84,13 @@ std::unique_ptr<http_server> start_server(const http_server_options &options = {
   return std::move(server).value();
 }
 
+TEST(http_server, refuses_another_protocol_at_once) {
+  auto const server = start_server();
+  auto const before = clock::now();
+  EXPECT_TRUE(has_status(send_request(server->port(), std::string("TND1\1\0\0\0", 8)), 400));
+  EXPECT_LT(clock::now() - before, std::chrono::seconds(2)) << "the time limit is 5 s";
+}
+
 TEST(http_server, answers_its_pages_and_nothing_else) {
   auto const server = start_server();
   std::string const page = get(server->port(), "/");

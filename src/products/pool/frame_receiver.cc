@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 
 #include "core/base/assert.hpp"
 
@@ -64,6 +65,11 @@ result<received_frame> frame_receiver::next() {
   TND_ASSERT(remaining_data_size_ == 0 && begin_ <= end_);
   received_frame frame;
   size_t const available_size = end_ - begin_;
+  if (available_size >= sizeof frame.head.magic) {
+    std::memcpy(&frame.head.magic, buffer_.data() + begin_, sizeof frame.head.magic);
+    if (frame.head.magic != wire::pool::frame_magic)
+      return status::protocol;
+  }
   if (available_size < sizeof frame.head)
     return status::again;
   std::memcpy(&frame.head, buffer_.data() + begin_, sizeof frame.head);
@@ -78,6 +84,12 @@ result<received_frame> frame_receiver::next() {
   destination_ = {};
   remaining_data_size_ = frame.head.data_size;
   return frame;
+}
+
+bool frame_receiver::has_http_response() const noexcept {
+  constexpr std::string_view prefix = "HTTP/";
+  return end_ - begin_ >= prefix.size() &&
+         std::memcmp(buffer_.data() + begin_, prefix.data(), prefix.size()) == 0;
 }
 
 void frame_receiver::set_destination(std::vector<iovec> parts) {

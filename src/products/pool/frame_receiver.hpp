@@ -51,7 +51,8 @@ class frame_receiver {
   result<arrival> receive(seams::stream &connection);
 
   // The next frame. again: its body has not arrived completely. protocol: it is no frame, or larger
-  // than the limits; the connection is to be closed. All data of the frame before must have been
+  // than the limits; the connection is to be closed. Bytes that cannot begin a frame are refused
+  // before a frame's size has arrived. All data of the frame before must have been
   // received.
   result<received_frame> next();
 
@@ -66,6 +67,9 @@ class frame_receiver {
   uint64_t remaining_data_size() const noexcept {
     return remaining_data_size_;
   }
+
+  // The bytes that next() has refused begin an HTTP response.
+  bool has_http_response() const noexcept;
 
   // No byte of an incomplete frame, or of one that next() has not returned, was received.
   bool is_idle() const noexcept {

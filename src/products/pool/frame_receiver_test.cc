@@ -178,6 +178,20 @@ TEST_F(pool_frame_receiver, refuses_a_header_before_its_body_arrives) {
   }
 }
 
+TEST_F(pool_frame_receiver, refuses_another_protocol_by_its_first_bytes) {
+  stream_.deliver("TND");
+  EXPECT_TRUE(receiver_.receive(stream_).ok());
+  EXPECT_EQ(receiver_.next().error(), status::again);
+  for (const char *text : {"SSH-2.0", "HTTP/1.1"}) {
+    frame_receiver receiver{frame_limits{}};
+    chunk_stream stream;
+    stream.deliver(text);
+    EXPECT_TRUE(receiver.receive(stream).ok());
+    EXPECT_EQ(receiver.next().error(), status::protocol);
+    EXPECT_EQ(receiver.has_http_response(), *text == 'H');
+  }
+}
+
 TEST_F(pool_frame_receiver, applies_the_limits_at_the_time_of_the_header) {
   receiver_.set_limits({.body_size_max = 8, .data_size_max = 4});
   std::string const body(9, 'b');

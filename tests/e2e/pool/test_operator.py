@@ -11,6 +11,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -109,6 +110,14 @@ def test_metrics_for_other_nodes_need_a_token(tmp_path):
             assert status_of(daemon.web + page) == 401
             assert status_of(daemon.web + page, TOKEN[:-1]) == 401
             assert status_of(daemon.web + page, TOKEN) == 200
+
+
+def test_a_client_at_the_port_of_the_page_ends_at_once(tmp_path):
+    with Daemon(tmp_path, "--web", size="16MiB") as daemon:
+        started = time.monotonic()
+        done = pool("stat", "pool" + daemon.web.removeprefix("http") + "/runs")
+        assert time.monotonic() - started < 4, "the client's time limit is longer"
+    assert done.returncode != 0 and "is it the port of the web page?" in done.stderr
 
 
 def test_a_token_that_others_can_read_or_guess_is_refused(tmp_path):

@@ -81,6 +81,10 @@ status channel::connection_error(status code, const std::string &reason) const {
 status channel::handshake_error(status code) const {
   if (code == status::timed_out)
     return connection_error(code, "no answer within the timeout");
+  if (code == status::protocol && input_.has_http_response()) {
+    return connection_error(status::peer_lost,
+                            "the peer speaks HTTP: is it the port of the web page?");
+  }
   if (code == status::protocol)
     return connection_error(status::peer_lost, "the peer does not answer as a pool");
   return connection_error(status::peer_lost,
