@@ -7,6 +7,7 @@
 
 #include "commands.hpp"
 #include "core/base/log.hpp"
+#include "core/base/message.hpp"
 #include "observe/probes/probes.hpp"
 #include "products/pool/auth.hpp"
 #include "products/pool/path_name.hpp"
@@ -82,6 +83,7 @@ std::vector<finding> probe_pool(const std::string &url) {
 
 int doctor(const doctor_options &options) {
   static constexpr const char *words[] = {"ok", "lacking", "broken"};
+  message_silence const silence;  // the findings have the messages
   auto findings = observe::probe_all({});
   for (finding &part : probe_pool(options.pool))
     findings.push_back(std::move(part));

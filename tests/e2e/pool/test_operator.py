@@ -222,3 +222,4 @@ def test_doctor_has_a_remedy_for_a_pool_that_refuses(tmp_path):
         capture_output=True, text=True, timeout=LIMIT_S,
     )  # fmt: skip
     assert stopped.returncode == 1 and "start tanada-poold there" in stopped.stdout
+    assert refused.stderr == stopped.stderr == ""
