@@ -177,7 +177,7 @@ status catalog::allocate_quota(namespace_state &state, uint64_t size) {
     return fail(status::no_space,
                 "namespace {}: {} more bytes exceed its quota of {} bytes: remove objects, or "
                 "raise the quota",
-                state.name,
+                state.user_name(),
                 size,
                 state.quota);
   }
@@ -263,7 +263,7 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
     return fail(status::no_space,
                 "namespace {}: an object of {} bytes does not fit into the pool's memory of {} "
                 "bytes, in which it is written: start the daemon with a larger --size",
-                state.name,
+                state.user_name(),
                 size,
                 usage.capacity);
   const char *const help = bound + own_unused + usage.free() < size
@@ -273,7 +273,7 @@ status catalog::fail_no_space(const namespace_state &state, uint64_t size) const
               "namespace {}: the pool has no space for {} bytes: of its {} bytes {} are in use, {} "
               "unused are bound to other namespaces, {} to this one, {} are free, {} wait for "
               "transfers: {}, or start the daemon with a larger --size",
-              state.name,
+              state.user_name(),
               size,
               usage.capacity,
               usage.used,

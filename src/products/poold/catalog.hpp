@@ -343,6 +343,10 @@ class catalog {
     bool exists() const {
       return writer_count > 0 || !objects.empty() || account->used.load() > 0;
     }
+    // For messages: a hidden namespace has the name of the user's namespace that it is for.
+    std::string user_name() const {
+      return wire::pool::hidden_space_owner(name).value_or(name);
+    }
 
     std::string name;
     std::shared_ptr<owner_account> account = std::make_shared<owner_account>();

@@ -144,6 +144,13 @@ TEST_F(catalog_namespaces, a_full_pool_reports_what_is_bound_to_others) {
   EXPECT_NE(text.find("--size"), std::string::npos) << text;
 }
 
+TEST_F(catalog_namespaces, a_message_about_space_names_the_namespace_of_the_user) {
+  std::string const hidden = wire::pool::stripe_space_name("runs", 3);
+  ASSERT_EQ(try_enter(hidden), status::ok);
+  EXPECT_EQ(objects_.create_object(ids_[hidden], 9 * mib, 0).error(), status::no_space);
+  EXPECT_TRUE(last_message().starts_with("namespace runs: ")) << last_message();
+}
+
 TEST_F(catalog_namespaces, a_number_is_never_used_again) {
   ASSERT_EQ(try_enter("a"), status::ok);
   uint64_t const before = ids_["a"];

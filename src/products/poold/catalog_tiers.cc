@@ -100,7 +100,7 @@ status catalog::allocate_stored(namespace_state &state, uint64_t size) {
                 "namespace {}: the pool has no space for {} bytes: {} of the {} bytes that its log "
                 "has for objects are in use: remove objects, or start the daemon with a larger "
                 "--log-size",
-                state.name,
+                state.user_name(),
                 size,
                 stored_size(),
                 capacity);
