@@ -4,6 +4,7 @@
 #include "backends/libfabric/libfabric_endpoint.hpp"
 #include "backends/libfabric/libfabric_setup.hpp"
 #include "core/base/log.hpp"
+#include "core/base/message.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
 
 namespace tanada::backends {
@@ -17,6 +18,7 @@ status open(const seams::fabric_request &request,
   options.node = request.node;
   options.cuda = request.cuda;
   options.depth = request.depth;
+  message_silence const silence;  // the caller logs the message
   libfabric_prepare({.provider = request.provider, .is_exclusive = request.is_only_provider});
   auto opened = libfabric_endpoint_open(options);
   if (!opened.ok()) {

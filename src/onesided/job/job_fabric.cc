@@ -2,9 +2,12 @@
 // theirs.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "core/base/log.hpp"
+#include "core/base/message.hpp"
 #include "core/base/mutex.hpp"
 #include "onesided/job/job_impl.hpp"
 #include "seams/fabric/fabric_plugin.hpp"
@@ -47,6 +50,11 @@ result<std::unique_ptr<seams::fabric_endpoint>> job::open_endpoint(bool needs_cu
   }
   result<std::unique_ptr<seams::fabric_endpoint>> endpoint{status::no_plugin};
   for (const char *const candidate : providers) {
+    // One PE reports that a better provider is missing. If others have it, the exchange of contacts
+    // fails with both names.
+    std::optional<message_silence> silence;
+    if (me() != 0 && candidate != std::end(providers)[-1])
+      silence.emplace();
     endpoint = open(candidate);
     if (!endpoint.ok())
       continue;

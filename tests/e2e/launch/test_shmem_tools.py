@@ -384,3 +384,16 @@ def test_the_library_itself(tmp_path):
     )
     run(TOOLS / "oshcc", "-o", tmp_path / "a", tmp_path / "a.c")
     run(TOOLS / "oshrun", "-n", "2", tmp_path / "a")
+
+
+@pytest.mark.skipif(
+    not shutil.which("mpirun") or not (BUILD / "lib/libtanada_fabric.so").exists(),
+    reason="no mpirun, or no libfabric, here",
+)
+def test_a_job_without_the_o2g_provider_warns_once(tmp_path):
+    for library in (BUILD / "lib").glob("*.so*"):
+        if "o2g" not in library.name:
+            (tmp_path / library.name).symlink_to(library)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "TND_PGAS_NODE": "none"}
+    job = run(TOOLS / "oshrun", "--quiet", "-n", "2", TOOLS / "shmem_ring", env=environment)
+    assert job.stderr.count("no provider o2g") == 1, job.stderr
