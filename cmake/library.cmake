@@ -3,8 +3,9 @@
 # lists.
 
 set(members "")
-set(outside_library
-    "^(sim|backends/(etcd|http|libfabric|local|pmem)|onesided/.*|products/(nixl|poold|shmem|comex))$")
+set(outside_backends "backends/(etcd|http|libfabric|local|pmem)")
+set(outside_products "products/(nixl|poold|shmem|comex)")
+set(outside_library "^(sim|${outside_backends}|onesided/.*|${outside_products})$")
 foreach(module IN LISTS TANADA_MODULES)
   string(REPLACE "/" "_" name ${module})
   if(TARGET tanada_${name} AND NOT module MATCHES "${outside_library}")

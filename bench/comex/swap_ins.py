@@ -5,9 +5,9 @@ usage: swap_ins.py --swap FOLDER --before FOLDER [--ours FOLDER] [--budget SIZE]
                    [--rounds N] [--timeout SECONDS] [--json FILE]
 
 Compares this build with the libcomex.so of an earlier one, in turns. --before has its libraries.
---ours is a build in which tools/comex/global_arrays.sh has built the programs. Rows: bytes that were
-read and written by moves and by requests, and the time of the program. Each is the median of the
-rounds. Sizes are bytes with K, M or G."""
+--ours is a build in which tools/comex/global_arrays.sh has built the programs. Rows: bytes that
+were read and written by moves and by requests, and the time of the program. Each is the median of
+the rounds. Sizes are bytes with K, M or G."""
 
 import argparse
 import json
@@ -24,7 +24,15 @@ sys.path[:0] = [str(ROOT / "bench/common"), str(ROOT / "tools/mpi")]
 import ports  # noqa: E402
 import processes  # noqa: E402
 from machine import header  # noqa: E402
-from out_of_core import Failed, counters_of, last_words, missed, print_row, row, size_of  # noqa: E402
+from out_of_core import (  # noqa: E402
+    Failed,
+    counters_of,
+    last_words,
+    missed,
+    print_row,
+    row,
+    size_of,
+)
 
 RANKS = 4
 PROGRAMS = ("lock", "mtest", "normc", "pgtest")

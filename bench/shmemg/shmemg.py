@@ -17,8 +17,8 @@ Parts: host, kernel, stream, queue and programs, which run by default; pairs (tr
 that act as nodes), unmapped (calls of kernels to such PEs), gpu_pairs (two PEs on every pair of
 GPUs) and scaling (programs from one PE to all).
 
-Without a GPU, pairs take --end "": device heaps are the host executor's, and the rival has memory of
-the host in their place. --size-max bounds their sizes.
+Without a GPU, pairs take --end "": device heaps are the host executor's, and the rival has memory
+of the host in their place. --size-max bounds their sizes.
 
 With --nodes, PEs act as so many nodes of equal size, although they are on one machine: only PEs of
 a node share memory. "pairs" has a node for each PE, and its rivals use TCP.

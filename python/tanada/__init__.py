@@ -4,9 +4,9 @@
 of a storage node, also as an fsspec file system (``tanada://``). ``tanada.stores``: what lies in a
 folder of any store that kernels can open. :func:`open`: its files, for the host. Imported
 separately are ``tanada.torch``: checkpoints of PyTorch in the pool, ``tanada.lmcache``: KV caches
-in the pool, and ``tanada.shmem``: arrays in the device heap of OpenSHMEM. The host side works with and without a GPU.
-Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in C++ with
-:func:`include_dir` and :func:`library_dir`.
+in the pool, and ``tanada.shmem``: arrays in the device heap of OpenSHMEM. The host side works with
+and without a GPU. Kernels are written in Numba (``tanada.numba``), in CuPy (``tanada.cupy``) or in
+C++ with :func:`include_dir` and :func:`library_dir`.
 """
 
 from __future__ import annotations

@@ -127,7 +127,8 @@ def open(
     :param url: a path, or scheme://...
     :param mode: as of Python's ``open``: r, w, a or x, with b or t, and +. ``a`` begins at the end.
     :param buffering: bytes of the buffer, 1 MiB unless given; 0: none, in a binary mode.
-    :param encoding: of text, UTF-8 unless given; ``errors`` and ``newline`` as of Python's ``open``.
+    :param encoding: of text, UTF-8 unless given; ``errors`` and ``newline`` as for Python's
+        ``open``.
     :param timeout: seconds, of each request to the store; ``math.inf``: no limit.
     :raises tanada.Error: ENOENT, EEXIST, EACCES; ETIMEDOUT; EINVAL: an unknown scheme;
         TND_ENOPLUGIN: the store's plugin is missing; statuses of the store.

@@ -9,8 +9,8 @@ LMCache loads the connector by its configuration::
       remote_storage_plugin.tanada.url: pool://node1/kv
 
 Further keys below ``remote_storage_plugin.tanada``: ``threads`` (4), connections that transfer
-chunks at a time; ``evictable`` (true): a full pool evicts the chunks that were not read for longest;
-``key_file``. A key of LMCache is an object, which is its chunk and, behind it, the chunk's shape.
+chunks at a time; ``evictable`` (true): a full pool evicts the chunks that were not read for
+longest; ``key_file``. A key of LMCache is an object, which is its chunk and, behind it, the chunk's shape.
 """
 
 from __future__ import annotations
