@@ -39,7 +39,7 @@ fi
 # What fails in one part hides nothing of the other. Many tests wait for most of their time.
 failed=0
 at_a_time=$((2 * $(nproc) + 1))
-python_workers=$((2 * $(nproc) + 1))
+python_workers=$((3 * $(nproc)))
 [ "$preset" != dev ] || at_a_time=$(($(nproc) + 2)) # beside the Python tests
 reports=("$PWD/build/$preset/ctest.xml" "$PWD/build/$preset/pytest.xml")
 rm -f "${reports[@]}"

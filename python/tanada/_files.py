@@ -151,9 +151,10 @@ def open(
         kind: Any = io.BufferedRandom if is_both else io.BufferedWriter
         if not is_both and flags & _READ:
             kind = io.BufferedReader
-        buffered = kind(raw, size)
+        buffered: Any = kind(raw, size)
         if is_binary:
-            return buffered
+            stream: IO[Any] = buffered
+            return stream
         return io.TextIOWrapper(
             buffered, encoding or "utf-8", errors, newline, line_buffering=buffering == 1
         )

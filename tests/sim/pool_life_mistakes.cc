@@ -55,12 +55,15 @@ void planted_journal::append(std::vector<change> changes,
   };
   if (planted_ == mistake::lost_removal)
     lose(change::kind::remove);
-  if (planted_ == mistake::lost_stripe)
+  if (planted_ == mistake::lost_stripe) {
     std::erase_if(changes, [](const change &each) {
       bool const is_put = each.type == change::kind::put;
       return is_put && wire::pool::is_hidden_namespace(each.namespace_name) &&
              wire::pool::stripe_index_parse(each.name) == 1;
     });
+    for (change &each : changes)
+      each.stripe_versions.clear();
+  }
   if (planted_ == mistake::lost_rename)
     lose(change::kind::rename);
   if (planted_ == mistake::lost_overwrite && !superseded.empty())

@@ -350,7 +350,7 @@ def test_messages_name_the_file_that_was_started(machine):
     machine.launcher("mpirun", "openmpi4")
     renamed = machine.folder / "tanada-oshrun"
     renamed.symlink_to(TOOLS / "oshrun")
-    environment = {"PATH": str(machine.folder), "TND_A": "1"}
+    environment = {"PATH": str(machine.folder), "TND_LOG": "info"}
     added = run(renamed, "-n", "5", "./a", env=environment).stderr
     assert added.startswith("tanada-oshrun: adds ")
     assert "usage: tanada-oshrun [" in run(renamed, "--help", env=environment).stdout
