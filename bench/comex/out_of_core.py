@@ -440,6 +440,18 @@ def options():
     return parser.parse_args()
 
 
+def report(result, rows, path):
+    """Print rows as they are measured. Write the result with all so far to a file, or print it at
+    the end."""
+    for found in rows:
+        print_row(found)
+        result["rows"].append(found)
+        if path:
+            path.write_text(json.dumps(result, indent=1) + "\n")
+    if not path:
+        print(json.dumps(result, indent=1))
+
+
 def main():
     wanted = options()
     if unknown := set(wanted.rows) - set(ROWS):
@@ -453,13 +465,7 @@ def main():
         "rows": [],
     }
     with tempfile.TemporaryDirectory(prefix="tnd-bench-comex-") as folder:
-        for found in measure(wanted, folder):
-            print_row(found)
-            result["rows"].append(found)
-            if wanted.json:
-                wanted.json.write_text(json.dumps(result, indent=1) + "\n")
-    if not wanted.json:
-        print(json.dumps(result, indent=1))
+        report(result, measure(wanted, folder), wanted.json)
 
 
 if __name__ == "__main__":

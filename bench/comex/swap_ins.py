@@ -29,7 +29,7 @@ from out_of_core import (  # noqa: E402
     counters_of,
     last_words,
     missed,
-    print_row,
+    report,
     row,
     size_of,
 )
@@ -118,14 +118,12 @@ def main():
     suite = wanted.ours.resolve() / "global_arrays/build/global/testing"
     result = {**header("comex_swap_ins"), "load": os.getloadavg()[0], "rows": []}
     with tempfile.TemporaryDirectory(prefix="tnd-bench-comex-") as folder:
-        for name in wanted.programs:
-            for found in rows_of(name, suite / f"{name}.x", wanted, pathlib.Path(folder)):
-                print_row(found)
-                result["rows"].append(found)
-                if wanted.json:
-                    wanted.json.write_text(json.dumps(result, indent=1) + "\n")
-    if not wanted.json:
-        print(json.dumps(result, indent=1))
+        rows = (
+            found
+            for name in wanted.programs
+            for found in rows_of(name, suite / f"{name}.x", wanted, pathlib.Path(folder))
+        )
+        report(result, rows, wanted.json)
 
 
 if __name__ == "__main__":
